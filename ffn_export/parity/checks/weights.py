@@ -36,7 +36,7 @@ from ffn_export.parity.checks.constants.quantized import Quantized, quantized, r
 from ffn_export.parity.checks.constants.rows import RowIndex
 from ffn_export.parity.checks.constants.smoothed_pairs import pairs, without_factors
 from ffn_export.parity.checks.constants.tables import Tables, as_mask
-from ffn_export.parity.checks.constants.traced import Traced, epsilon, off
+from ffn_export.parity.checks.constants.traced import Traced, epsilon, magnitude, off
 from ffn_export.parity.judging.measures import UntracedConstant, WeightMetrics
 from ffn_export.parity.reference import derived_parameters
 from ffn_export.parity.reference.module_trace import Watched
@@ -46,11 +46,15 @@ from ffn_export.runtimes.torch_eager import to_numpy
 _SUMS = 64
 # Roundings of a few operators that are folded one by one.
 _FOLDED = 4
+# Roundings of the largest sum that a sum over many terms may be off: processors add them in other orders.
+_ADDED = 16
 # Operators that copy numbers, and those that round once whoever computes them.
 _COPIES = re.compile(
     "_to_copy|cat|stack|clone|copy|contiguous|expand|permute|repeat|select|slice|split|t|transpose|unsqueeze|view"
 )
 _ROUND_ONCE = re.compile("add|sub|rsub|mul|div|neg|abs|sqrt")
+# Operators whose terms may cancel.
+_ADD_MANY = re.compile(r"\w*mm|\w*mv|matmul|\w*dot|linear|einsum|\w*conv\w*|cumsum|sum|mean|var\w*|std\w*|\w+_norm")
 _OPERATORS = re.compile(r"(\w+)\(")
 # Bytes of the smallest dtype that these roundings apply to.
 _SINGLE = 4
@@ -148,9 +152,7 @@ class _Tracer:
         for name, array in {**named, **computed, **as_it_runs}.items():
             if is_floating(array):
                 rounding = 0.0 if name in named else _rounding(array, None if name in computed else name)
-                # In half precision, a difference of two numbers keeps the rounding of the larger.
-                cancels = rounding > 0 and array.dtype.itemsize < _SINGLE
-                absolute = epsilon(array) * float(np.abs(array.astype(np.float32)).max(initial=0)) if cancels else 0.0
+                absolute = _cancelling(array, name) if rounding else 0.0
                 self._layouts.add(name, array, rounding, absolute)
         self._tables = Tables({**named, **computed, **as_it_runs})
         self._rows = RowIndex(self._layouts)
@@ -247,6 +249,15 @@ def _rounding(array: Array, how: str | None) -> float:
         not operators or (len(operators) == 1 and _ROUND_ONCE.fullmatch(operators[0]) is not None)
     )
     return 0.0 if is_exact else _FOLDED * epsilon(array)
+
+
+def _cancelling(array: Array, how: str) -> float:
+    """Return the allowed absolute error of a tensor that the operators compute, where terms cancel."""
+    if array.dtype.itemsize < _SINGLE:
+        roundings = 1  # a difference of two numbers keeps the rounding of the larger
+    else:
+        roundings = _ADDED if any(map(_ADD_MANY.fullmatch, _OPERATORS.findall(how))) else 0
+    return roundings * epsilon(array) * magnitude(array.astype(np.float32)) if roundings else 0.0
 
 
 def _unmasked(stored: Array, expected: Array) -> Array:

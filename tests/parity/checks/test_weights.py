@@ -309,6 +309,43 @@ class Tables(nn.Module):
         self.register_buffer("position_ids", torch.arange(64)[None])
 
 
+class OfPositions(nn.Module):
+    """Adds a table that products of constants and parameters make, as the bias by positions of Swin V2."""
+
+    def __init__(self, masked: bool = False, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.register_buffer("places", torch.randn(8, 2, dtype=dtype))
+        self.one, self.two = nn.Linear(2, 64, dtype=dtype), nn.Linear(64, 8, bias=False, dtype=dtype)
+        self.masked = masked
+
+    def forward(self, x: torch.Tensor) -> Any:
+        table = self.two(self.one(self.places).relu())
+        return x + (table.masked_fill(table > 0.2, -torch.inf) if self.masked else table)
+
+
+def moved_by(parts: float, module: nn.Module, dtype: str = "float32") -> list[WeightMetrics]:
+    """Compare the weights after the smallest number of the table moved by that many parts of the largest."""
+    model = fx.export(module, {"x": f"{dtype}[batch,8,8]"})
+    (value,) = (each for each in model.graph.initializers.values() if each.const_value is not None)
+    assert value.const_value is not None
+    table = value.const_value.numpy().copy()
+    finite = np.where(np.isfinite(table), np.abs(table), 0)
+    table[np.unravel_index(np.where(finite > 0, finite, np.inf).argmin(), table.shape)] += parts * finite.max()
+    value.const_value = ir.tensor(table, name=value.name)
+    result = fx.verify(model, against=module, inputs={"x": f"{dtype}[batch,8,8]"}, runtimes=["ort-cpu"])
+    return [each for each in result.weights if each.differing]
+
+
+def test_a_table_that_sums_make_may_be_off_as_another_processor_adds() -> None:
+    assert moved_by(6 * 2.0**-23, OfPositions()) == []
+    (wrong,) = moved_by(1e-5, OfPositions())
+    assert wrong.differing == 1
+    # An infinity in the table widens nothing.
+    assert moved_by(0, OfPositions(True, torch.float16), "float16") == []
+    assert moved_by(0.1, OfPositions(True, torch.float16), "float16")
+
+
 def test_integers_and_masks_are_compared_exactly() -> None:
     module = Tables()
     buffers = {name: buffer.numpy() for name, buffer in module.named_buffers()}

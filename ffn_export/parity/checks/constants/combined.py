@@ -9,7 +9,17 @@ import numpy as np
 
 from ffn_export.core.types import Array
 from ffn_export.parity.checks.constants.layouts import Layouts
-from ffn_export.parity.checks.constants.traced import NEAR, Traced, distance, epsilon, mostly, places, same, sampled
+from ffn_export.parity.checks.constants.traced import (
+    NEAR,
+    Traced,
+    distance,
+    epsilon,
+    magnitude,
+    mostly,
+    places,
+    same,
+    sampled,
+)
 
 # Largest number of pairs of vectors to try as a sum. A large model has hundreds of biases.
 _MOST_SUMS = 4096
@@ -146,7 +156,7 @@ def _folded_bias(stored: Array, layouts: Layouts) -> Traced | None:
             for bias, vector in zip(*np.nonzero(fits), strict=True):
                 whole = matrix.expected.astype(np.float64)
                 expected = whole @ stack[vector] + biases[bias]
-                absolute = _FOLDED * float((np.abs(whole) @ np.abs(stack[vector])).max() + np.abs(biases[bias]).max())
+                absolute = _FOLDED * (magnitude(np.abs(whole) @ np.abs(stack[vector])) + magnitude(biases[bias]))
                 if mostly(stored, expected, 0.0, absolute):
                     names = [matrix.parameter, vectors[vector].parameter, *[own[b - 1].parameter for b in [bias] if b]]
                     return Traced("+".join(names), "their product, summed", expected, 0.0, absolute)
@@ -171,7 +181,7 @@ def _product(stored: Array, layouts: Layouts) -> Traced | None:
             for right in np.flatnonzero(fits):
                 one, other = (m.expected.astype(np.float64) for m in (lefts[index], rights[right]))
                 expected = one @ other
-                absolute = _FOLDED * float((np.abs(one) @ np.abs(other)).max())
+                absolute = _FOLDED * magnitude(np.abs(one) @ np.abs(other))
                 if mostly(stored, expected, 0.0, absolute):
                     names = f"{lefts[index].parameter}+{rights[right].parameter}"
                     return Traced(names, "their product", expected, 0.0, absolute)

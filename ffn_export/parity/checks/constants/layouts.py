@@ -14,6 +14,7 @@ from ffn_export.parity.checks.constants.traced import (
     Traced,
     distance,
     epsilon,
+    magnitude,
     mostly,
     off,
     places,
@@ -66,16 +67,17 @@ class Layouts:
         return next((_named(view, stored) for view in alike if same(stored, view.expected)), None)
 
     def computed(self, stored: Array) -> Traced | None:
-        """Return the computed tensor that a constant equals in half precision, up to the roundings of its folding.
+        """Return the computed tensor that a constant equals up to the roundings of its folding.
 
         It may be near a parameter that it is computed from: a weight whose norm is already near the wanted one.
         """
         views, samples = self._like(stored)
+        have = sampled(stored)
         for index in np.flatnonzero([view.absolute > 0 for view in views]):
-            view, apart = views[index], np.abs(samples[index] - sampled(stored))
-            if (apart <= np.maximum(view.rounding * np.abs(samples[index]), view.absolute)).all() and not off(
-                stored, view
-            )[0]:
+            view, want = views[index], samples[index]
+            with np.errstate(invalid="ignore"):  # masks hold infinities
+                near = np.abs(want - have) <= np.maximum(view.rounding * np.abs(want), view.absolute)
+            if (near | (want == have)).all() and not off(stored, view)[0]:
                 return _named(view, stored)
         return None
 
@@ -178,7 +180,7 @@ class Layouts:
         whole = view.expected.astype(np.float64)
         expected = line * whole if kind == "times" else line + whole
         rounding = (_ROUNDINGS if exact is not None else 2 * _ROUNDINGS) * epsilon(matrix)
-        absolute = rounding * float(np.abs(line).max()) if kind == "plus" else 0.0
+        absolute = rounding * magnitude(line) if kind == "plus" else 0.0
         if not mostly(matrix, expected, rounding, absolute) or (not named and distance(matrix, whole) <= NEAR):
             return None
         lines = ("rows", "columns")[axis]
@@ -194,7 +196,7 @@ class Layouts:
             for each in views:
                 for row in each.expected.reshape(-1, len(vector)).astype(np.float64):
                     for how, wanted in (("", row), ("1 + ", 1 + row)):
-                        if mostly(vector, wanted, rounding, rounding * float(np.abs(wanted).max())):
+                        if mostly(vector, wanted, rounding, rounding * magnitude(wanted)):
                             return f"{how}{each.parameter}".replace("1 + ", "1 + it, "), wanted
         return "", None
 

@@ -54,6 +54,11 @@ def epsilon(array: Array) -> float:
     return 0.0 if array.dtype.kind in "iub" else float(float_info(array.dtype).eps)
 
 
+def magnitude(array: Array) -> float:
+    """Return the largest finite magnitude of an array; 0 if it has none. An infinity would widen every bound."""
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
+
+
 def same(stored: Array, expected: Array) -> bool:
     """Whether two arrays hold equal numbers, in any dtypes. A weight rounded to fewer bits is unequal."""
     if stored.dtype == expected.dtype and stored.size <= _CHUNK:
@@ -100,11 +105,7 @@ def off(stored: Array, traced: Traced) -> tuple[int, float, float, int]:
         Number of wrong elements, largest difference relative to the largest expected magnitude, relative L2 distance,
         and flat index of the largest difference.
     """
-    largest = max(
-        (float(np.abs(want[np.isfinite(want)]).max(initial=0.0)) for _, want in _chunks(stored, traced.expected)),
-        default=0.0,
-    )
-    largest = largest or 1.0
+    largest = max((magnitude(want) for _, want in _chunks(stored, traced.expected)), default=0.0) or 1.0
     # If terms cancel, the rounding error is relative to the terms, not to the result.
     least = max(min(traced.rounding, 2.0**-21) * largest, traced.absolute)
     differing, worst, where, squares, norm, start = 0, 0.0, 0, 0.0, 0.0, 0
@@ -116,7 +117,8 @@ def off(stored: Array, traced: Traced) -> tuple[int, float, float, int]:
         differing += int(np.count_nonzero(apart))
         if apart.size and apart.max() > worst:
             worst, where = float(apart.max()), start + int(apart.argmax())
-        squares += float(np.square(apart).sum())
+        with np.errstate(over="ignore"):  # infinitely far
+            squares += float(np.square(apart).sum())
         norm += float(np.square(want[np.isfinite(want)]).sum())
         start += have.size
     return differing, worst / largest, float(np.sqrt(squares / (norm or 1.0))), where
