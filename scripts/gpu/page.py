@@ -106,7 +106,8 @@ def _parts(results: Results, name: str) -> Iterator[str]:
     yield f"[All tables]({name}-tables.md) has each graph and each time. `scripts/gpu_suite.py` makes both pages.\n"
     yield "\n## Graphs by verdict\n\n" + _verdicts(results.proofs)
     present = {proof.status for proof in results.proofs}
-    yield "\n" + fill(" ".join(f"`{s}`: {said}." for s, said in _MEANINGS.items() if s in present), 118) + "\n"
+    if meanings := " ".join(f"`{s}`: {said}." for s, said in _MEANINGS.items() if s in present):
+        yield f"\n{fill(meanings, 118)}\n"
     if results.models:
         yield "\n## Whole models\n\n" + fill(_OF_MODELS, 118) + "\n\n" + _models(results.models)
     if results.notes:
