@@ -6,8 +6,8 @@ median time, and the median of the ratio in each turn to ONNX Runtime: for a blo
 run the model fused for ``ort-native``. The quartiles are those of the same ratios. The error is that of the first
 output against the module in float64, relative L2 on drawn inputs.
 
-``--write`` stores the results in ``docs/native.json``, one run for each processor, and writes the tables of
-``docs/native.md`` from them; ``--only-page`` writes the tables from what is stored.
+``--write`` stores the results in ``docs/native.json``, one run for each processor and its kernels, and writes the
+tables of ``docs/native.md`` from them; ``--only-page`` writes the tables from what is stored.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 STORED, PAGE = DOCS / "native.json", DOCS / "native.md"
 BEGIN, END = "<!-- written by scripts/native_benchmark.py -->\n", "<!-- end -->"
 BASE = "ONNX Runtime"
+PRECISIONS = ("f32", "bf16", "int8")
 
 
 def session(
@@ -153,7 +154,7 @@ def measured(name: str, tokens: Sequence[int], threads: int, seconds: float, scr
     settings = SessionSettings()
     base = (plain, threads, None, ORT_DEFAULT) if name in WHOLE_MODELS else (best, threads, None, settings)
     made = {BASE: session(*base)}
-    for precision in ("f32", "bf16", "int8"):
+    for precision in PRECISIONS:
         if precision in onnxruntime_ep_ffn.devices()[0].ep_metadata:
             model = integers if precision == "int8" else native
             made[f"native {precision}"] = session(model, threads, precision, settings)
@@ -182,6 +183,7 @@ def table(results: Mapping[str, Any]) -> str:
     lines = [
         f"{on['processor']}, {on['threads']} thread{'' if on['threads'] == 1 else 's'}, {packages}. "
         f"Load before the run: {on['load']:.1f}.",
+        *([f"Kernels: {', '.join(on['kernels'])}."] if "kernels" in on else []),
         "",
         "| module | tokens | | median, ms | ratio | quartiles | error |",
         "|---|---|---|---|---|---|---|",
@@ -196,12 +198,17 @@ def table(results: Mapping[str, Any]) -> str:
 
 
 def with_run(stored: Sequence[dict[str, Any]], new: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the stored runs with a new one, which replaces that of its processor."""
-    processors = [run["environment"]["processor"] for run in stored]
-    if new["environment"]["processor"] not in processors:
+    """Return the stored runs with a new one, which replaces that of its processor and kernels."""
+    machines = [_machine(run) for run in stored]
+    if _machine(new) not in machines:
         return [*stored, new]
-    place = processors.index(new["environment"]["processor"])
+    place = machines.index(_machine(new))
     return [*stored[:place], new, *stored[place + 1 :]]
+
+
+def _machine(run: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
+    # Intel's Xeons have one name, with AMX and without.
+    return run["environment"]["processor"], run["environment"]["kernels"]
 
 
 def write_page(runs: Sequence[dict[str, Any]], page: Path = PAGE) -> None:
@@ -230,7 +237,9 @@ def main() -> None:
     reason = onnxruntime_ep_ffn.register()
     if reason is not None:
         raise SystemExit(reason)
-    results: dict[str, Any] = {"environment": environment(given.threads), "rows": []}
+    offered = onnxruntime_ep_ffn.devices()[0].ep_metadata
+    kernels = [offered[precision] for precision in PRECISIONS if precision in offered]
+    results: dict[str, Any] = {"environment": {**environment(given.threads), "kernels": kernels}, "rows": []}
     with tempfile.TemporaryDirectory(prefix="ffn-native-") as scratch:
         for name in given.modules:
             results["rows"] += measured(name, given.tokens, given.threads, given.seconds, Path(scratch) / name)

@@ -29,7 +29,7 @@ from ffn_export.quantization.smoothing import FEWEST, Channels, factors
 _ALPHA = 0.5  # share of the spread that moves into the weights
 _WORTH = 0.95  # largest error, over that without factors, for which they are written
 _LARGEST = 2.0**16  # that the contract allows
-_GROUP = 256  # elements with a scale of their own; AMX takes 1,024
+_GROUP = 256  # elements with a scale of their own
 
 
 def smoothed(model: ir.Model, feeds: Mapping[str, Array], threads: int) -> ir.Model:

@@ -117,7 +117,8 @@ void norm_far_from_zero(const Path& path) {
 }
 
 void tails(const Path& path) {
-  for (int tokens : {1, 2, 3, 4, 6, 7, 8, 13, 14, 15, 16, 17, 29, 33, 57, 113, 130})
+  const int block = path.kernels->format.block;
+  for (int tokens : {1, 2, 3, 4, 6, 7, 8, 13, 14, 15, 16, 17, 29, 33, 57, 113, 130, block + 1})
     compare(path, Drawn(Activation::kGelu, 1, 40, 72, 48, false, true), tokens, "tokens");
   for (int width : {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 129, 257}) {
     compare(path, Drawn(Activation::kGelu, 1, width, 32, 32, false, true), 9, "width of the input");
@@ -274,7 +275,7 @@ void zeros(const Path& path) {
 void order_and_threads(const Path& path) {
   const Drawn drawn(Activation::kSwish, 1, 48, 80, 40, true, true);
   const ffn::Projections feed_forward(*path.kernels, drawn.spec);
-  for (int tokens : {1, 5, 40, 300}) {
+  for (int tokens : {1, 5, 40, 2 * path.kernels->format.block + 20}) {
     const std::vector<float> x = drawn_input(tokens * 48);
     std::vector<float> wanted(static_cast<size_t>(tokens * 40)), y(wanted);
     run(feed_forward, x.data(), wanted.data(), tokens, OneThread());

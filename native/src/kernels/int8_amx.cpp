@@ -8,6 +8,7 @@
 
 namespace ffn {
 
-const Kernels kInt8Amx = kernels("int8 by AMX", 2 * kRows1);
+// As in bfloat16_amx.cpp. Blocks of 256 tokens took 0.87 of the time of 64, with groups of 1,024 elements.
+const Kernels kInt8Amx = kernels("int8 by AMX", 8 * kRows1);
 
 }  // namespace ffn

@@ -20,7 +20,6 @@
 namespace {
 
 constexpr int kUnroll = 16;   // units of K that a step of the loop takes: the rows of an upper tile
-constexpr long kGroup = 256;  // int8: units of K that share a scale; tiles take few steps over them
 constexpr int kTilesOfTask = 4;
 constexpr int kTileRows = 16;
 // Rows of a tile with four, two and one panels.
