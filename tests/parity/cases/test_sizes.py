@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from ffn_export.core.size_label import size_label
 from ffn_export.core.tensor_spec import parse_inputs
 from ffn_export.parity.cases.sizes.plan import Plan, asked, plan
+from ffn_export.parity.cases.sizes.work import Work
 from tests.fusion.graphs import model
 
 pytestmark = pytest.mark.traced
@@ -93,3 +95,12 @@ def test_the_same_sizes_are_left_out_every_time_and_listed() -> None:
     tried = {size_label(case.sizes) for case in one.cases}
     assert tried.isdisjoint(one.sizes.left_out)
     assert "batch=128,seq=128" in one.sizes.left_out
+
+
+def test_the_work_of_many_sizes_is_that_of_each() -> None:
+    specs = parse_inputs({"x": "float32[batch,seq,4]", "y": "float32[seq,4]"})
+    count = Work(2**50, 2**26).of_sizes(specs)
+    batch, seq = [1, 3, 2**20], [7, 1, 2**12]
+    together = count({"batch": np.array(batch, object), "seq": np.array(seq, object)})
+    assert together.tolist() == [count({"batch": b, "seq": s}) for b, s in zip(batch, seq, strict=True)]
+    assert together[-1] > 2**80

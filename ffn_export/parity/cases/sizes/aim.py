@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -39,18 +41,22 @@ class Aim:
         self.dims = dims
         self._numbers = set(numbers)  # each of the few values of a number may decide something
         self._expressions = list(dict.fromkeys((*numbers, *shapes)))
-        trials = np.array(list(dict.fromkeys(_trials(dims, _constants(self._expressions)))), dtype=np.int64)
-        self.sizes: Mapping[str, Array] = {dim.name: trials[:, place] for place, dim in enumerate(dims)}
-        self._trials = trials
-        self._places = {tuple(trial): place for place, trial in enumerate(trials.tolist())}
+        self._tried = _tried(tuple(dims), _constants(self._expressions))
+        self._trials = self._tried.trials
+        self.sizes: Mapping[str, Array] = {dim.name: self._trials[:, place] for place, dim in enumerate(dims)}
 
     def deciding(self) -> set[Expression]:
         """Return the expressions with an outcome that differs among sizes."""
         return {each for outcomes in self._outcomes() for each in outcomes}
 
-    def wanted(self, work: Callable[[Mapping[str, int]], int]) -> list[Sizes]:
-        """Return the cheapest sizes for every outcome, then for combinations of outcomes, then next to each change."""
-        order = np.argsort([work(self._at(trial)) for trial in range(len(self._trials))], kind="stable")
+    def wanted(self, work: Callable[[Mapping[str, Any]], Any]) -> list[Sizes]:
+        """Return the cheapest sizes for every outcome, then for combinations of outcomes, then next to each change.
+
+        Args:
+            work: As :meth:`.work.Work.of_sizes`: the work at sizes that are integers, or arrays of integers.
+        """
+        unbounded = {name: sizes.astype(object) for name, sizes in self.sizes.items()}  # products may exceed 64 bits
+        order = np.argsort(np.array(work(unbounded).tolist()), kind="stable")
         alone: list[int] = []
         together: list[int] = []
         beside: list[int] = []
@@ -78,7 +84,7 @@ class Aim:
                 for step in (-1, 1):
                     moved = trial.copy()
                     moved[axis] += step
-                    place = self._places.get(tuple(moved.tolist()))
+                    place = self._tried.places.get(tuple(moved.tolist()))
                     if place is not None and outcome[place] != code[first]:
                         yield place
 
@@ -94,6 +100,24 @@ class Aim:
                 if outcome is not None and outcome.ndim and outcome.min() != outcome.max():
                     found[each] = outcome
             yield found
+
+
+class _Tried:
+    """Sizes of all axes, and where each stands."""
+
+    def __init__(self, trials: Array) -> None:
+        self.trials = trials
+
+    @cached_property
+    def places(self) -> Mapping[tuple[int, ...], int]:
+        return {tuple(trial): place for place, trial in enumerate(self.trials.tolist())}
+
+
+@lru_cache(4)  # the same for each graph of one module, and twice for each graph
+def _tried(dims: tuple[Dim, ...], constants: tuple[int, ...]) -> _Tried:
+    trials = np.array(list(dict.fromkeys(_trials(dims, constants))), dtype=np.int64)
+    trials.setflags(write=False)
+    return _Tried(trials)
 
 
 def _outcome(each: Expression, array: Array, numbers: Mapping[Expression, Array], *, is_root: bool) -> Array | None:
@@ -112,9 +136,10 @@ def _outcome(each: Expression, array: Array, numbers: Mapping[Expression, Array]
     return None
 
 
-def _constants(expressions: Sequence[Expression]) -> list[int]:
+def _constants(expressions: Sequence[Expression]) -> tuple[int, ...]:
     numbers = (each.number for each in parts(expressions))
-    return sorted({int(abs(n)) for n in numbers if n is not None and math.isfinite(n) and 1 < abs(n) < 2**31})[:64]
+    found = {int(abs(n)) for n in numbers if n is not None and math.isfinite(n) and 1 < abs(n) < 2**31}
+    return tuple(sorted(found)[:64])
 
 
 def _trials(dims: Sequence[Dim], constants: Sequence[int]) -> Iterator[tuple[int, ...]]:

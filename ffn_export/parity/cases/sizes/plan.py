@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import onnx_ir as ir
 
@@ -87,7 +88,7 @@ def plan(model: ir.Model, specs: Sequence[TensorSpec], example: Mapping[str, int
 
 
 def asked(
-    model: ir.Model, specs: Sequence[TensorSpec], work: Callable[[Mapping[str, int]], int]
+    model: ir.Model, specs: Sequence[TensorSpec], work: Callable[[Mapping[str, Any]], Any]
 ) -> tuple[tuple[SizeUse, ...], str | None, list[dict[str, int]]]:
     """Return the sizes that a graph asks for.
 
@@ -106,9 +107,12 @@ def asked(
         return (), f"the graph is not followed: {first_line(error)}", []
     if not dims or not flow.uses:
         return tuple(_reported(flow.uses)), None, []
-    deciding = _aim(dims, flow.uses).deciding()
+    aim = _aim(dims, flow.uses)
+    deciding = aim.deciding()
     uses = [use for use in flow.uses if not use.shapes_only or not deciding.isdisjoint(parts(use.expressions))]
-    return tuple(_reported(uses)), None, _aim(dims, uses).wanted(work) if uses else []
+    if len(uses) < len(flow.uses):
+        aim = _aim(dims, uses)
+    return tuple(_reported(uses)), None, aim.wanted(work) if uses else []
 
 
 def _aim(dims: Sequence[Dim], uses: Sequence[Use]) -> Aim:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.tensor_spec import TensorSpec, token_inputs
@@ -35,17 +38,25 @@ class Work:
         attends = any(node.op_type in _MIXES for node in nodes)
         return cls(parameters, 2 * math.isqrt(parameters) if attends else 0)
 
-    def of_sizes(self, specs: Sequence[TensorSpec]) -> Callable[[Mapping[str, int]], int]:
-        """Return a function of sizes that gives the work: a plan asks for it at thousands of sizes."""
+    def of_sizes(self, specs: Sequence[TensorSpec]) -> Callable[[Mapping[str, Any]], Any]:
+        """Return a function of sizes that gives the work, of integers or of arrays of thousands of them."""
         axes = [[dim.name for dim in spec.symbolic.values()] for spec in token_inputs(specs)]
 
-        def work(sizes: Mapping[str, int]) -> int:
-            tokens = max((math.prod([sizes[name] for name in names]) for names in axes), default=1)
-            longest = max(sizes.values(), default=1)
+        def work(sizes: Mapping[str, Any]) -> Any:
+            tokens = _largest([math.prod([sizes[name] for name in names]) for names in axes])
+            longest = _largest([*sizes.values()])
             return _OVERHEAD + tokens * (self.parameters + longest * self.width)
 
         return work
 
     def of_case(self, specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> int:
         """Return the work at these sizes."""
-        return self.of_sizes(specs)(sizes)
+        work: int = self.of_sizes(specs)(sizes)
+        return work
+
+
+def _largest(numbers: Sequence[Any]) -> Any:
+    """Return the largest integer, in arrays at each place; 1 of none."""
+    if any(isinstance(each, np.ndarray) for each in numbers):
+        return reduce(np.maximum, numbers)
+    return max(numbers, default=1)
