@@ -26,12 +26,15 @@ class Artifact:
         settings: The session options.
         weights: Initializers in memory that the ONNX file names as external data: name -> array. Only ONNX Runtime
             takes them, reading them in place, and only with its optimiser off, which would read the file.
+        precision: What the runner said of its precision when it was loaded before: ``ort-cpu`` then reads the graph
+            no further than ONNX Runtime does. None if it was not.
     """
 
     model_path: Path | None = None
     source: Source | None = None
     settings: SessionSettings = field(default_factory=SessionSettings)
     weights: Mapping[str, Array] = field(default_factory=dict, repr=False)
+    precision: str | None = None
 
 
 class Runner(Protocol):

@@ -22,10 +22,11 @@ class LoadedForEachRun:
 
     def __init__(self, runtime: Runtime, artifact: Artifact, threads: int) -> None:
         artifact = replace(artifact, settings=artifact.settings.without_arena())
-        self._load: Callable[[], Runner] = lambda: runtime.load(artifact, threads)
-        self._ended: DidNotEndError | None = None
-        loaded = self._load()
+        loaded = runtime.load(artifact, threads)
         self._placement, self._precision = loaded.placement(), loaded.precision()
+        again = replace(artifact, precision=self._precision)
+        self._load: Callable[[], Runner] = lambda: runtime.load(again, threads)
+        self._ended: DidNotEndError | None = None
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Load the model and run once.

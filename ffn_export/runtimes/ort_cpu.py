@@ -23,5 +23,7 @@ class OrtCpu(Runtime):
         """Make a session with the artifact's settings."""
         path = self.model_of(artifact)
         session = make_session(path, artifact.settings, threads, weights=artifact.weights)
-        dtypes = graph_dtypes(onnx_file.load(path, artifact.weights))
-        return OrtRunner(session, described(dtypes), ends=True)
+        precision = artifact.precision
+        if precision is None:
+            precision = described(graph_dtypes(onnx_file.load(path, artifact.weights)))
+        return OrtRunner(session, precision, ends=True)

@@ -58,3 +58,10 @@ def test_a_run_that_did_not_end_is_not_tried_again(artifact: Artifact, monkeypat
         runner.run(X)
     with pytest.raises(DidNotEndError, match="was not run: on other inputs it did not end"):
         runner.run(X)
+
+
+def test_the_graph_is_read_once(artifact: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = LoadedForEachRun(OrtCpu(), artifact, 1)
+    monkeypatch.delattr(onnx_file, "load")
+    assert set(runner.run(X))
+    assert runner.precision() == "float32"
