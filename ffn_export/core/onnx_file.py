@@ -18,7 +18,7 @@ from onnx_ir.external_data import convert_tensors_from_external
 
 from ffn_export.core import external_files, external_protos, inline_weights, plain_file, replaced, sparse, well_formed
 from ffn_export.core.one_line import first_line, root_cause
-from ffn_export.core.quiet import quiet
+from ffn_export.core.quiet import quiet_reading
 from ffn_export.errors import UsageError
 
 # Weights that come from external data are written as external data again, unless they are at most this large.
@@ -78,7 +78,7 @@ def read(
     external_files.check(path, external_protos.external_tensors(proto), in_memory, may_lack=may_lack)
     external_protos.read_in(path, proto)
     try:
-        with quiet():
+        with quiet_reading():
             model = from_proto(proto)
     except Exception as error:  # onnx-ir wraps the cause in errors that name its functions
         raise UsageError(f"{path} is no valid ONNX graph: {first_line(root_cause(error))}") from error

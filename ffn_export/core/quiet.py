@@ -23,6 +23,26 @@ def quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def quiet_reading() -> Iterator[None]:
+    """Silence what onnx-ir logs, and warnings.
+
+    Turning logging off, as :func:`quiet` does, goes over every logger of PyTorch twice: a tenth of the time in which a
+    small file is read.
+    """
+    logger, nowhere = logging.getLogger("onnx_ir"), logging.NullHandler()
+    before = logger.propagate
+    logger.addHandler(nowhere)  # without any handler, logging writes to standard error
+    logger.propagate = False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.propagate = before
+        logger.removeHandler(nowhere)
+
+
+@contextlib.contextmanager
 def silent() -> Iterator[None]:
     """As :func:`quiet`, and discard standard error: torch.export prints the graph of a failed trace."""
     with quiet(), contextlib.redirect_stderr(io.StringIO()):
