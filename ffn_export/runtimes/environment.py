@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 
 from ffn_export.core.plain_data import PlainData
@@ -73,10 +74,12 @@ def changes(old: Environment | None, new: Environment | None) -> tuple[str, ...]
 
 def installed(packages: tuple[str, ...]) -> dict[str, str]:
     """Return installed package -> version, without importing any."""
-    versions = {}
-    for package in packages:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return versions
+    return {package: version for package in packages if (version := _version(package)) is not None}
+
+
+@cache  # a process that imported a package has the version that it found then
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
