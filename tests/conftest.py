@@ -161,6 +161,8 @@ def exported_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 def limits_measured_once() -> Iterator[None]:
     """The limits of the machine take half a second at every build, or many where a planted clock stands still."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ceilings, "_SQUARE", 256)
+        patch.setattr(ceilings, "_INNER", 256 + 16)
         patch.setattr(ceilings, "_seconds", cache(ceilings._seconds))
         yield
 
