@@ -147,7 +147,9 @@ def _sentences(results: Results) -> Iterator[str]:
         yield f"{len(asked) - len(ours)} more were not judged."
     means = [f"{geometric_mean(values):.2f} at {sizes}" for sizes, values in _by_sizes(results).items()]
     if means:
-        yield f"They take these parts of eager PyTorch's time: {', '.join(means)} (geometric means)."
+        timed = len({(record["preset"], record["dtype"]) for record in results.times})
+        who = "They" if timed >= passed else f"The {timed} that were timed"
+        yield f"{who} take these parts of eager PyTorch's time: {', '.join(means)} (geometric means)."
     by_sizes = list(_by_sizes(results).items())
     if by_sizes:
         sizes, values = by_sizes[-1]
