@@ -236,6 +236,18 @@ def test_small_results_may_be_as_coarse_as_the_kernels(function: Callable[[Tenso
     assert not verified(made(OfRows, lambda self, x: function(self.linear(x))), ROWS, wrong).passed
 
 
+def score(self: Any, x: Tensor, scale: float = 1.0) -> Any:
+    return torch.cosine_similarity(self.linear(x).mean(1), scale + self.router.weight[0], dim=-1)
+
+
+@pytest.mark.slow
+def test_a_score_of_few_numbers_is_judged_at_every_size() -> None:
+    assert verified(made(OfRows, score), ROWS).failures == ()
+    wrong = made(OfRows, lambda self, x: score(self, x, 1.0001))
+    result = verified(made(OfRows, score), ROWS, wrong)
+    assert {case.sizes["batch"] for case in result.cases if case.failure(result.tolerances)} >= {1, 3}
+
+
 def test_a_number_beside_the_tensors_may_be_an_input() -> None:
     """Inputs without axes: NumPy makes a number of their product, and no runtime takes that."""
     inputs = {"x": "float32[batch>=1,seq>=1,16]", "lengths": "float32[]{-2..2}"}

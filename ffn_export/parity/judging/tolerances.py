@@ -49,9 +49,9 @@ class Tolerances(PlainData):
     2. A floor, below which a difference means nothing. It is lower than the error of every fault worth finding: on
        ``bert-ffn`` the wrong kind of GELU is off by 367 ULP and one weight wrong by 1 % by 13 ULP, while PyTorch's own
        float32 error is 1.3 ULP (``docs/parity.md``).
-    3. On ill-conditioned rows, a multiple of the conditioning: the change of the oracle under one rounding of the
-       inputs. PyTorch may be exact on these rows by luck: the mean of a constant row is right or one ULP wrong, and
-       the norm multiplies that ULP by 1 / sqrt(epsilon).
+    3. On ill-conditioned rows, and in outputs of few numbers, a multiple of the conditioning: the change of the oracle
+       under one rounding of the inputs. PyTorch may be exact there by luck: the mean of a constant row is right or one
+       ULP wrong, and the norm multiplies that ULP by 1 / sqrt(epsilon).
 
     A declaration replaces these bounds: a budget for a model that is meant to differ (quantised), or the classic
     ``atol`` and ``rtol``.

@@ -9,17 +9,18 @@ from pathlib import Path
 
 import onnx_ir as ir
 import pytest
+import torch
 from torch import nn
 
 from ffn_export.core import onnx_file
-from ffn_export.exporter.source import Source
+from ffn_export.exporter.source import Source, from_module
 from ffn_export.parity.cases.case import Case, sweep
 from ffn_export.parity.judging.imprecise_operators import imprecise_operators
 from ffn_export.parity.judging.measures import Deviation, OutputMetrics
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
 from ffn_export.parity.judging.tolerances import Tolerances
-from ffn_export.parity.reference.conditioning import movement
+from ffn_export.parity.reference.conditioning import allowed, movement
 from ffn_export.parity.reference.references import TorchReference
 from tests.parity import add_norms
 from tests.parity.faults import edit
@@ -68,6 +69,17 @@ def test_only_ill_conditioned_cases_have_a_conditioning(tmp_path: Path) -> None:
     for case in result.cases:
         if case.values not in ill:
             assert case.outputs[0].conditioning_ulps == 0
+
+
+@pytest.mark.parametrize(("numbers", "is_measured"), [(1, True), (7, True), (8, False)])
+def test_few_numbers_are_measured_on_every_case(numbers: int, is_measured: bool) -> None:
+    """A score whose terms cancel moves by the roundings of the terms."""
+    torch.manual_seed(0)
+    reference = TorchReference(from_module(nn.Linear(64, 1).eval(), {"x": "float32[batch,64]"}), 1)
+    feeds = Case("normal", {"batch": numbers}, "normal", 0).feeds(reference.inputs)
+    moved = allowed(reference, feeds, reference.evaluate(feeds), 0, ill_conditioned=False)
+    assert bool(moved) is is_measured
+    assert all(UNIT / 8 < change < 8 * UNIT for change in moved.values())
 
 
 @pytest.mark.slow
