@@ -229,12 +229,20 @@ def _square_root(found: Mean, graph: object) -> tuple[ir.Value, tuple[ir.Node, .
     return None
 
 
-def centred(value: ir.Value, graph: object) -> Centred | None:
-    """Recognise ``x - mean(x)``, also if a half-precision difference is cast to float32 before it is squared."""
+def centred(value: ir.Value, graph: object, *, is_usable: bool = True) -> Centred | None:
+    """Recognise ``x - mean(x)``, also if a half-precision difference is cast to float32 before it is squared.
+
+    Args:
+        value: The value that may be centred.
+        graph: The graph that its nodes are in.
+        is_usable: Whether the mean has to be one that a norm can use.
+    """
     cast = producer(value, "Cast")
     if cast is not None and cast.graph is graph and value.dtype == ir.DataType.FLOAT:
         narrow = input_at(cast, 0)
-        inner = None if narrow is None or narrow.dtype not in _HALVES else centred(narrow, graph)
+        inner = None
+        if narrow is not None and narrow.dtype in _HALVES:
+            inner = centred(narrow, graph, is_usable=is_usable)
         return None if inner is None else replace(inner, nodes=(cast, *inner.nodes), widened=value.dtype)
     node = producer(value, "Sub", "Add")
     if node is None or node.graph is not graph:
@@ -243,7 +251,9 @@ def centred(value: ir.Value, graph: object) -> Centred | None:
     sign = 1.0 if is_difference else -1.0
     for x, other in orders(node)[: 1 if is_difference else 2]:
         found = mean(algebra.product(other, graph).scaled(sign), graph)
-        if found is not None and not found.squared and found.problem is None and are_same(found.source, x):
+        if found is None or found.squared or (is_usable and found.problem is not None):
+            continue
+        if are_same(found.source, x):
             return Centred(x, found.axes, (node, *found.nodes), other)
     return None
 

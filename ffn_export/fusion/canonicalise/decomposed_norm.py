@@ -4,12 +4,12 @@
 
 Covers: the square as ``Pow``, ``Mul`` or ``ReduceSumSquare``; the mean as ``ReduceMean`` or as a sum divided by the
 number of its elements, with its axes kept or put back (by ``Unsqueeze``, or by ``Reshape`` and ``Expand`` as
-torch's exporter writes ``var`` and ``var_mean``), and the same mean computed twice in two ways; a variance as
-``mean(x^2) - mean(x)^2``, which is the standard's own definition; axes computed from a rank; reciprocal,
-quotient or power, in any order and association; axes as attribute or input, positive or negative, one or several,
-as long as they are the last; constant rows multiplied in, which become the scale; the mean and the inverse deviation
-read by others too, which become outputs of the ``LayerNormalization``. ``norm-scale`` and ``norm-bias`` take in a
-scale or bias that follows.
+torch's exporter writes ``var`` and ``var_mean``), and the same mean computed twice in two ways; the variance of a value
+that is centred already; a variance as ``mean(x^2) - mean(x)^2``, which is the standard's own definition; axes
+computed from a rank; reciprocal, quotient or power, in any order and association; axes as attribute or input, positive
+or negative, one or several, as long as they are the last; constant rows multiplied in, which become the scale; the
+mean and the inverse deviation read by others too, which become outputs of the ``LayerNormalization``. ``norm-scale``
+and ``norm-bias`` take in a scale or bias that follows.
 Not covered, and reported with the reason: axes that are not the last (a convolution's channels), an epsilon added to
 the root or below it as a floor, a variance of ``n - 1``, a sum of squares in place of their mean.
 
@@ -20,7 +20,7 @@ Normalization", equation 4.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -158,6 +158,9 @@ def find(node: ir.Node) -> NormParts | None:
             continue
         numerator = next((f for f in singles if _is(f, statistic, centre)), None)
         if numerator is None:
+            centre = _centred_twice(statistic, graph)
+            numerator = None if centre is None else next((f for f in singles if _is(f, statistic, centre)), None)
+        if numerator is None:
             continue
         del factors[numerator]
         if any(power != 1 or not rows.is_row(f, rank(statistic.root)) for f, power in factors.items()):
@@ -178,6 +181,16 @@ def _centre(statistic: MeanSquare, factors: Sequence[ir.Value], graph: object) -
     return next((c for c in found if c is not None and c.axes == statistic.axes and c.x is statistic.root), None)
 
 
+def _centred_twice(statistic: MeanSquare, graph: object) -> Centred | None:
+    """Return the centred value whose variance centres it again, over the same axes; None for any other statistic."""
+    is_usable = statistic.problem is None
+    again = centred(statistic.root, graph, is_usable=is_usable)
+    once = None if again is None else centred(again.x, graph, is_usable=is_usable)
+    if again is None or once is None or (again.axes, again.widened) != (once.axes, once.widened):
+        return None
+    return replace(once, nodes=(*again.nodes, *once.nodes))
+
+
 def _is(value: ir.Value, statistic: MeanSquare, centre: Centred | None) -> bool:
     """Whether a value is the one that the statistic squares, also if it is computed a second time."""
     is_root = not statistic.less_mean and are_same(value, statistic.root)
@@ -186,7 +199,7 @@ def _is(value: ir.Value, statistic: MeanSquare, centre: Centred | None) -> bool:
 
 def _centred_as(centre: Centred, value: ir.Value) -> Centred | None:
     """Read a value as the same centred value with its mean computed another way, such as ``sum / n``."""
-    again = centred(value, centre.nodes[0].graph)
+    again = centred(value, centre.nodes[0].graph, is_usable=centre.axes > 0)  # without trailing axes, none is usable
     same = again is not None and (again.x, again.axes, again.widened) == (centre.x, centre.axes, centre.widened)
     return again if same else None
 

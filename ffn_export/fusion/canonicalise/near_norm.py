@@ -62,8 +62,11 @@ def find(node: ir.Node) -> NearNorm | None:
 
 
 def _is_centred_as(value: ir.Value, centre: Centred | None, graph: object) -> bool:
+    """Whether a value is the centred one, computed another way or before it is centred a second time."""
     again = None if centre is None else centred(value, graph)
-    return again is not None and centre is not None and (again.x, again.axes) == (centre.x, centre.axes)
+    if again is None or centre is None or again.axes != centre.axes:
+        return False
+    return centre.x is again.x or centre.x is value
 
 
 def _guarded(value: ir.Value, graph: object) -> tuple[str, _Root, tuple[ir.Node, ...]] | None:

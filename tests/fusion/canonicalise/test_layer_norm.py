@@ -136,6 +136,36 @@ def test_the_difference_computed_twice() -> None:
     assert_fuses(norm(f"{pieces} {AFFINE}"), ["LayerNormalization"])
 
 
+TWICE = f"u = ReduceMean(x, axes) c = Sub(x, u) w = ReduceMean(c, axes) d = Sub(c, w) {SQUARES[1]} {{}} n0 = Div(c, r)"
+ROOT = "e = Add(v, epsilon) r = Sqrt(e)"
+
+
+def test_a_variance_that_centres_again() -> None:
+    fused, _ = assert_fuses(norm(f"{TWICE.format(ROOT)} {AFFINE}"), ["LayerNormalization"])
+    assert fused.graph[0].inputs[0] is fused.graph.inputs[0]
+
+
+def test_a_norm_of_what_is_centred_takes_in_one_mean() -> None:
+    """The centred value is read elsewhere, and the norm centres it again itself."""
+    pieces = f"{TWICE.format(ROOT)} y = Add(n0, c)".replace("Div(c, r)", "Div(d, r)")
+    assert_fuses(norm(pieces), ["ReduceMean", "Sub", "LayerNormalization", "Add"])
+
+
+@pytest.mark.parametrize(
+    ("pieces", "reason"),
+    [
+        (f"{TWICE.format(ROOT)} y = Add(n0, c)", "intermediate 'c' is also read by Add"),
+        (f"{TWICE.format(ROOT)} y = Neg(n0)".replace("Sub(x, u)", "Mul(x, u)"), None),  # not centred
+        (f"{TWICE.format(ROOT)} y = Neg(n0)".replace("(x, axes)", "(x, both)"), None),  # over other axes
+        (f"{TWICE.format(ROOT)} y = Neg(n0)".replace("axes", "first"), "not taken over constant trailing axes"),
+        (f"{TWICE.format('e = Sqrt(v) r = Add(e, epsilon)')} y = Neg(n0)", "added to the root"),
+    ],
+)
+def test_what_is_centred_twice_and_no_norm(pieces: str, reason: str | None) -> None:
+    more = "int64[1] first = {0}, int64[2] both = {0,1}"
+    assert_refuses(norm(pieces, more, inputs="float[8,8] x", outputs="float[8,8] y", opset=23), reason)
+
+
 def test_several_axes() -> None:
     constants = CONSTANTS.replace("int64[1] axes = {-1}", "int64[2] axes = {1,2}")
     constants += ", float[2,4] g = {1,2,3,4,5,6,7,8}, float[1,2,4] b = {8,7,6,5,4,3,2,1}"
