@@ -151,8 +151,8 @@ def check_inference_only(program: torch.export.ExportedProgram) -> None:
     """
     graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
     calls = [n for graph in graphs for n in graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
-    if program.graph_signature.buffers and any(node.target._schema.is_mutable for node in calls):
-        # Functionalise first, to know which writes reach a buffer.
+    if _may_change_buffers(program, calls):
+        # Functionalise first, to know which writes reach a buffer. That takes minutes for a loop of many writes.
         changed = [*program.run_decompositions({}).graph_signature.buffers_to_mutate.values()]
         if changed:
             raise ExportError(
@@ -173,10 +173,40 @@ def check_inference_only(program: torch.export.ExportedProgram) -> None:
             raise ExportError(f"{where} draws random numbers, a graph must not: do it only if self.training")
 
 
+def _may_change_buffers(program: torch.export.ExportedProgram, calls: Sequence[torch.fx.Node]) -> bool:
+    """Whether a call may write into the memory of a buffer, as far as the schemas of operators tell."""
+    writing = [node for node in calls if _operator(node)._schema.is_mutable]
+    if not writing or any(node.graph is not program.graph for node in writing):
+        return bool(writing and program.graph_signature.buffers)
+    shared = {node for node in program.graph.nodes if node.name in program.graph_signature.inputs_to_buffers}
+    for node in program.graph.nodes:
+        if isinstance(node.target, torch._ops.OpOverload):
+            marks = {each.name: each.alias_info for each in node.target._schema.arguments}
+            given = [marks[name] for name, value in _arguments(node).items() if not shared.isdisjoint(_nodes(value))]
+            memory = [mark for mark in given if mark is not None]
+            if any(mark.is_write for mark in memory):
+                return True
+            is_shared = bool(memory)
+        else:  # such as an item of a list of views
+            is_shared = not shared.isdisjoint(node.all_input_nodes)
+        if is_shared:
+            shared.add(node)
+    return False
+
+
+def _nodes(value: Any) -> list[torch.fx.Node]:
+    found: list[torch.fx.Node] = []
+    torch.fx.map_arg(value, found.append)
+    return found
+
+
+def _operator(node: torch.fx.Node) -> Any:
+    return node.target
+
+
 def _arguments(node: torch.fx.Node) -> dict[str, Any]:
     """Return the arguments of an operator call by name, defaults included."""
-    operator: Any = node.target
-    schema = operator._schema.arguments
+    schema = _operator(node)._schema.arguments
     defaults = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
     return {**defaults, **dict(zip((a.name for a in schema), node.args, strict=False)), **node.kwargs}
 

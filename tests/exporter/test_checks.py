@@ -16,6 +16,7 @@ from ffn_export.errors import ExportError
 from ffn_export.exporter.capture import capture
 from ffn_export.exporter.checks import (
     TracedSizeError,
+    check_inference_only,
     check_inputs,
     check_opset,
     check_output_axes,
@@ -194,6 +195,41 @@ def test_a_buffer_that_changes_from_call_to_call() -> None:
 
     module = module_of(forward, calls=nn.Buffer(torch.zeros(())))
     assert "forward changes buffer 'calls'" in refusal(ExportError, exported, module, X)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda buffer, x: buffer[1:].view(-1).mul_(2),
+        lambda buffer, x: buffer.chunk(2)[0].add_(1),
+        lambda buffer, x: torch.add(x.sum((0, 1)), 1, out=buffer),
+        lambda buffer, x: buffer.index_put_((torch.tensor([0]),), x.sum((0, 1))[:1]),
+    ],
+    ids=["view", "item of a list", "out", "index"],
+)
+def test_a_write_to_a_part_of_a_buffer(write: Callable[[Tensor, Tensor], Tensor]) -> None:
+    def forward(self: Any, x: Tensor) -> Any:
+        write(self.state, x)
+        return x * self.state
+
+    module = module_of(forward, state=nn.Buffer(torch.zeros(4)))
+    assert "forward changes buffer 'state'" in refusal(ExportError, exported, module, X)
+
+
+def test_a_write_to_memory_of_its_own_is_seen_without_a_decomposition(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forward(self: Any, x: Tensor) -> Any:
+        own = (x * self.state).clone()
+        own[..., 0] += self.state[0]
+        return own
+
+    def refused(*_: object) -> None:
+        raise AssertionError("the program was decomposed")
+
+    module = module_of(forward, state=nn.Buffer(torch.ones(4)))
+    program = torch.export.export(module, (torch.ones(2, 4),), strict=False)
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", refused)
+    check_inference_only(program)
 
 
 @pytest.mark.slow
