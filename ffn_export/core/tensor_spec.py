@@ -222,7 +222,7 @@ def _parse_dim(input_name: str, text: str) -> Axis:
     if not match:
         raise UsageError(
             f"dimension {text!r} of input {input_name!r} does not parse: write a size, a name, a bounded name such as "
-            "seq<=512, or a sum of names such as past+seq"
+            "2<=seq<=512, or a sum of names such as past+seq"
         )
     low = int(match["low"] or match["low2"] or 0)
     high = None if match["high"] is None else int(match["high"])
