@@ -24,6 +24,7 @@ from ffn_export.exporter.chunked_axis import PiecesAsSlices
 from ffn_export.exporter.exact_rules import exact_rules
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.outputs import check_result, output_names, register_dataclasses
+from ffn_export.exporter.raised_at import raised_at
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.traced import spec_at
 
@@ -71,7 +72,7 @@ def _run(source: Source) -> Any:
         shapes = ", ".join(f"{spec.name}:{spec.dtype}{list(spec.shape(sizes))}" for spec in source.inputs)
         tied = _tied_axes(source, sizes)
         hint = f"; it works where {tied} are equal: give them one name in --input" if tied else ""
-        raise ExportError(f"forward failed on {shapes}: {first_line(error)}{hint}") from error
+        raise ExportError(f"forward failed on {shapes}: {first_line(error)}{raised_at(error)}{hint}") from error
 
 
 def _tied_axes(source: Source, sizes: Mapping[str, int]) -> str | None:
@@ -166,7 +167,7 @@ def _explained(error: Exception, source: Source) -> ExportError:
         reason += (
             f" ({', '.join(sizes)}: the size of axis {axes}; if forward takes some sizes only, fix one in --input)"
         )
-    return ExportError(f"torch.export cannot trace the module: {reason}")
+    return ExportError(f"torch.export cannot trace the module: {reason}{raised_at(error)}")
 
 
 def _translate(program: torch.export.ExportedProgram, source: Source, names: tuple[str, ...], opset: int) -> ir.Model:

@@ -165,6 +165,26 @@ def test_what_forward_does_is_named(forward: Callable[..., Any], words: str, cap
     assert capfd.readouterr() == ("", "")
 
 
+def twice(x: Tensor) -> Tensor:
+    return x @ torch.ones(5, 5)
+
+
+def absent_in_a_trace(self: nn.Module, x: Tensor) -> Any:
+    mask: Any = None if torch.compiler.is_exporting() else x
+    return x * mask.abs()
+
+
+def test_the_line_of_the_module_is_named() -> None:
+    here = "(test_refusals.py, line "
+    assert f"{here}{twice.__code__.co_firstlineno + 1}: return x @ torch.ones(5, 5))" in refused(
+        module_of(lambda self, x: twice(x))
+    )
+    line = absent_in_a_trace.__code__.co_firstlineno + 2
+    assert f"'abs' {here}{line}: return x * mask.abs())" in refused(module_of(absent_in_a_trace))
+    # Of PyTorch's own modules no line helps.
+    assert ", line" not in refused(nn.Linear(4, 4), {"x": "float32[n,5]"})
+
+
 def test_sizes_that_fit_for_some_only_are_named_as_axes() -> None:
     message = refused(module_of(lambda self, x: sum(x.chunk(2, 1))), {"x": "float32[batch,seq,4]"})
     assert "must match the size of tensor" in message
