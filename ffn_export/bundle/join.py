@@ -16,6 +16,7 @@ from ffn_export.bundle import integrity, results, stored
 from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest, reports_of
 from ffn_export.core import onnx_file, vectors
 from ffn_export.core.drawing import float_info
+from ffn_export.core.fills import scales
 from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
 from ffn_export.exporter.export import PRODUCER
@@ -166,5 +167,6 @@ def _is_near(one: Array, other: Array | None) -> bool:
     if ir.DataType.from_numpy(one.dtype) not in _FLOATING:
         return np.array_equal(one, other)
     a, b = one.astype(np.float64), other.astype(np.float64)
-    scale = np.abs(a[np.isfinite(a)]).max(initial=0.0)
-    return np.allclose(a, b, rtol=0, atol=_ROUNDINGS * float(float_info(one.dtype).eps) * scale, equal_nan=True)
+    finite, unit = np.isfinite(a), _ROUNDINGS * float(float_info(one.dtype).eps)
+    is_same = np.array_equal(a[~finite], b[~finite], equal_nan=True)
+    return is_same and all(np.allclose(a[at], b[at], rtol=0, atol=unit * scale) for at, scale in scales(a))

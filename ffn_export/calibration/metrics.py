@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 
 from ffn_export.core.drawing import is_floating
+from ffn_export.core.fills import fills
 from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
 
 Outputs = Mapping[str, Array]
+# Share of a fill by which it may differ, and still take the element out.
+_STILL_FILLED = 0.5
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,9 @@ def _least(found: Sequence[float]) -> float:
 
 
 def _share_of_same(before: Array, after: Array) -> float:
-    return float(np.mean(_first(before) == _first(after))) if before.shape == after.shape else math.nan
+    if before.shape != after.shape:
+        return math.nan
+    return float(np.mean(_first(before) == _first(after))) if before.size else 1.0
 
 
 def _first(array: Array) -> Array:
@@ -136,14 +141,29 @@ def _first(array: Array) -> Array:
 def _mean_cosine(before: Array, after: Array) -> float:
     if before.shape != after.shape:
         return math.nan
+    if not before.size:
+        return 1.0
     width = before.shape[-1] if before.ndim else 1
     one, other = (array.reshape(-1, width).astype(np.float64) for array in (before, after))
     masked = np.isinf(one) & (one == other)  # such as logits that a mask takes out
+    filled = fills(one)  # or sets to -1e9
+    if filled is not None:
+        masked |= filled & (np.abs(other - one) <= _STILL_FILLED * np.abs(one))
     one[masked] = other[masked] = 0.0
-    sizes = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    there = sizes != 0  # NaN is there, and its mean fails every bound
+    there = (one != 0).any(axis=1)  # NaN is there, and its mean fails every bound
+    if not there.any():
+        return 1.0
+    one, other = _of_length_one(one[there]), _of_length_one(other[there])
+    return float(np.mean((one * other).sum(axis=1)))
+
+
+def _of_length_one(rows: Array) -> Array:
+    """Return rows of length 1, and of zeros those of length 0: no square overflows or vanishes."""
     with np.errstate(invalid="ignore"):
-        return float(np.mean((one * other).sum(axis=1)[there] / sizes[there])) if there.any() else 1.0
+        rows = rows / np.maximum(np.abs(rows).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        scaled: Array = rows / np.where(lengths == 0, 1.0, lengths)
+    return scaled
 
 
 _KNOWN: Mapping[str, Callable[[Outputs, Outputs], float]] = {"cosine": cosine, "top1": top1}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from ffn_export.calibration.rows_on_disk import RowsOnDisk
 from ffn_export.calibration.sensitivity import sensitivities
 from ffn_export.calibration.statistics import Whole, batches, real_rows
 from ffn_export.core.drawing import is_floating
+from ffn_export.core.fills import least_fill
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array, Progress, silent
@@ -183,17 +184,35 @@ def _error(before: Array, after: Array) -> float:
 
 def _error_of_floats(before: Array, after: Array) -> float:
     """Return the error of an output, some numbers at a time: all of them in float64 would take much memory."""
-    size = off = 0.0
-    for first in range(0, before.size, _AT_ONCE):
-        one, other = (array.reshape(-1)[first : first + _AT_ONCE].astype(np.float64) for array in (before, after))
+    parts = [array.reshape(-1) for array in (before, after)]
+    places = [slice(first, first + _AT_ONCE) for first in range(0, before.size, _AT_ONCE)]
+    fill = least_fill([parts[0][place] for place in places])
+    size, off = [0.0, 0.0], [0.0, 0.0]  # of the numbers, and of fills, at whose size nothing else shows
+    unit = _unit(parts[0], places)
+    for place in places:
+        one, other = (array[place].astype(np.float64) for array in parts)
         finite = np.isfinite(one)
         if not (np.isfinite(other) == finite).all() or not np.array_equal(one[~finite], other[~finite], equal_nan=True):
             return np.inf
-        size += float(np.square(one[finite]).sum())
-        off += float(np.square(other[finite] - one[finite]).sum())
-    if size:
-        return float((off / size) ** 0.5)
-    return float("inf") if off else 0.0
+        filled = np.zeros_like(finite) if fill is None else finite & (np.abs(one) >= fill)
+        with np.errstate(over="ignore"):
+            for index, those in enumerate((finite & ~filled, filled)):
+                size[index] += float(np.square(one[those] / unit).sum())
+                off[index] += float(np.square(other[those] / unit - one[those] / unit).sum())
+    least = 0.0 if fill is None else unit**-2.0  # zeros beside fills are judged as one number of the size of 1
+    return max(_root(o, s or least) for o, s in zip(off, size, strict=True))
+
+
+def _root(off: float, size: float) -> float:
+    return float((off / size) ** 0.5) if size else (math.inf if off else 0.0)
+
+
+def _unit(numbers: Array, places: Sequence[slice]) -> float:
+    """Return what numbers of float64 are divided by so that no square overflows or vanishes; 1 of narrower dtypes."""
+    if numbers.dtype != np.float64:
+        return 1.0
+    finite = (np.abs(numbers[place][np.isfinite(numbers[place])]) for place in places)
+    return max((float(each.max(initial=0.0)) for each in finite), default=0.0) or 1.0
 
 
 def _original_outputs(model: ir.Model, samples: Mapping[str, Array], threads: int) -> dict[str, Array]:

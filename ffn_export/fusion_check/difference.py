@@ -9,14 +9,15 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.drawing import is_floating
+from ffn_export.core.fills import scales
 from ffn_export.core.node_graphs import graphs_of
 from ffn_export.core.types import Array
 
 # Largest difference of one site, relative to the largest number of its tensor, by the coarsest dtype that the
-# model computes in. Both graphs get the same inputs for each site, so it covers the rounding of that site
-# alone: about 16 units in the last place of the half precisions, and 170 of float32, whose sums over wide
-# rows are the longest. An erf GELU written as its tanh approximation is off by 1.2e-4, a wrong epsilon of a
-# norm by more.
+# model computes in. Fills, such as -1e9, are judged apart: at their scale no other difference shows. Both graphs get
+# the same inputs for each site, so it covers the rounding of that site alone: about 16 units in the last place of the
+# half precisions, and 170 of float32, whose sums over wide rows are the longest. An erf GELU written as its tanh
+# approximation is off by 1.2e-4, a wrong epsilon of a norm by more.
 TOLERANCE = {
     ir.DataType.DOUBLE: 1e-12,
     ir.DataType.FLOAT: 2e-5,
@@ -29,6 +30,8 @@ WHOLE_GRAPH = 50
 MOST = 0.5
 # Below this scale, a tensor holds only the rounding of numbers that cancel.
 _SMALLEST_SCALE = 1e-6
+# A number that overflows in the model is at least this share of the largest that does not.
+_OVERFLOWN = 0.5
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,8 @@ def difference(expected: Array, actual: Array, *, integers: bool = False) -> Dif
     """Compare a tensor with the original model's.
 
     Shapes and dtypes must be equal. Numbers are compared only where the original ones are finite: a sum that
-    overflows in half precision may not overflow inside a fused operator. Integers and booleans must be equal only
+    overflows in half precision may not overflow inside a fused operator. What then stands for an infinity is as large
+    as any number of the tensor, and has its sign. Integers and booleans must be equal only
     if ``integers`` is set. The index of the larger of two nearly equal numbers depends on rounding, and these numbers
     are compared themselves.
     """
@@ -95,5 +99,14 @@ def difference(expected: Array, actual: Array, *, integers: bool = False) -> Dif
         return Difference(0.0)
     if not np.isfinite(other[finite]).all():
         return Difference(np.inf, "it has NaN or infinity where the model has none")
-    scale = max(float(np.abs(wide[finite]).max()), _SMALLEST_SCALE)
-    return Difference(float(np.abs(wide[finite] - other[finite]).max()) / scale)
+    beside = scales(wide)
+    if _loses_infinity(wide, other, beside[0][1]):
+        return Difference(np.inf, "it has numbers where the model has infinity")
+    apart = ((float(np.abs(wide[at] - other[at]).max(initial=0.0)), scale) for at, scale in beside)
+    return Difference(max(largest / max(scale, _SMALLEST_SCALE) for largest, scale in apart))
+
+
+def _loses_infinity(expected: Array, actual: Array, scale: float) -> bool:
+    """Whether a number of the usual size stands where the model has an infinity, as without a mask of -inf."""
+    lost = np.isinf(expected) & ~np.isnan(actual) & (actual != expected)
+    return bool((lost & ((np.sign(actual) != np.sign(expected)) | (np.abs(actual) < _OVERFLOWN * scale))).any())

@@ -16,6 +16,7 @@ from onnx import numpy_helper
 from torch import nn
 
 import ffn_export as fx
+from ffn_export.bundle import join
 from ffn_export.bundle.manifest import read_manifest
 from ffn_export.cli.main import run
 from ffn_export.core import processor
@@ -197,3 +198,11 @@ def test_a_damaged_one_is_not_loaded(
     assert said in str(caught.value)
     with pytest.raises((IntegrityError, UsageError)):
         fx.verify(joined)
+
+
+@pytest.mark.parametrize("fill", [-1e9, -np.inf, np.nan])
+def test_outputs_are_near_beside_a_fill(fill: float) -> None:
+    one = np.where(np.arange(8) < 2, fill, 1 + np.arange(8.0)).astype(np.float32)
+    assert join._is_near(one, np.where(np.arange(8) < 2, one, np.nextafter(one, np.float32(0))))
+    assert not join._is_near(one, np.where(np.arange(8) == 5, np.float32(1), one))
+    assert not join._is_near(one, np.where(np.arange(8) == 0, np.float32(1), one))

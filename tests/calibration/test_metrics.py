@@ -40,6 +40,30 @@ def test_cosine_is_of_the_numbers_that_a_mask_leaves() -> None:
         judge(parse("cosine=0.9"), {"y": np.ones(2, bool)}, {"y": np.ones(2, bool)})
 
 
+@pytest.mark.parametrize("fill", [-1e4, -1e9, -np.inf])
+def test_cosine_is_of_the_numbers_beside_a_fill(fill: float) -> None:
+    before = np.array([[1.0, 2.0, fill], [2.5, -1.25, fill]], np.float32)
+    turned = before * np.array([-1, 1, 1], np.float32)
+    assert judge(parse("cosine=0.9"), {"y": before}, {"y": before}).value == pytest.approx(1.0)
+    assert judge(parse("cosine=0.9"), {"y": before}, {"y": turned}).value < 0.1
+    assert not judge(parse("cosine=0.9"), {"y": before}, {"y": np.zeros_like(before)}).passed
+
+
+@pytest.mark.parametrize("size", [1e200, 1.0, 1e-200])
+def test_cosine_of_numbers_of_any_size(size: float) -> None:
+    before, gone = BEFORE["y"].astype(np.float64) * size, np.zeros((2, 2))
+    assert judge(parse("cosine=0.9"), {"y": before}, {"y": before}).value == pytest.approx(1.0)
+    assert judge(parse("cosine=0.9"), {"y": before}, {"y": gone}).value == 0.0
+    assert judge(parse("cosine=0.9"), {"y": gone}, {"y": gone}).value == 1.0
+
+
+@pytest.mark.parametrize("metric", ["cosine=0.9", "top1=0.9"])
+@pytest.mark.parametrize("shape", [(0, 4), (2, 0)])
+def test_an_output_of_no_elements_is_right(metric: str, shape: tuple[int, int]) -> None:
+    none = np.zeros(shape, np.float32)
+    assert judge(parse(metric), {**BEFORE, "none": none}, {**BEFORE, "none": none}).passed
+
+
 def test_a_function_of_the_user(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(

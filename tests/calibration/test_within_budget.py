@@ -283,3 +283,27 @@ def test_integers_count_by_the_share_that_differs(differing: int, error: float) 
 def test_bfloat16_is_judged() -> None:
     before, after = (np.array(each, ml_dtypes.bfloat16) for each in ([3.0, 4.0], [3.0, 4.5]))
     assert relative_error({"y": before}, {"y": after}) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("fill", [-1e4, -1e9, float(np.finfo(np.float32).min), -np.inf])
+def test_a_fill_hides_no_error(fill: float) -> None:
+    before = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
+    before[:, :2] = fill
+    after = np.where(np.arange(8) < 2, before, -before).astype(np.float32)
+    assert relative_error({"y": before}, {"y": after}) == pytest.approx(2.0)
+    assert relative_error({"y": before}, {"y": before}) == 0.0
+    gone = np.where(np.arange(8) < 2, 0, before).astype(np.float32)
+    assert relative_error({"y": before}, {"y": gone}) >= 1.0
+
+
+def test_a_zero_beside_fills_counts() -> None:
+    before = np.triu(np.full((4, 4), -1e9, np.float32), 1)
+    assert relative_error({"y": before}, {"y": np.where(np.eye(4), np.float32(-3), before)}) > 1.0
+    assert relative_error({"y": before}, {"y": np.nextafter(before, np.float32(0))}) < 1e-6
+
+
+@pytest.mark.parametrize("size", [1e200, 1.0, 1e-200])
+def test_squares_neither_overflow_nor_vanish(size: float) -> None:
+    right = {"first": np.ones(4), "y": np.array([3.0, 1.0, 2.0]) * size}
+    assert relative_error(right, {**right, "y": -right["y"]}) == pytest.approx(2.0)
+    assert relative_error(right, right) == 0.0

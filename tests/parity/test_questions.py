@@ -70,6 +70,16 @@ def test_attention_has_them_along_the_batch_and_is_permuted_with_its_tokens() ->
     assert asked(Attention()) == {"batch": ALL, "seq": ["permuting"]}
 
 
+@pytest.mark.parametrize("fill", [-1e9, float(np.finfo(np.float32).min), -np.inf, np.nan])
+@pytest.mark.parametrize(("kind", "along_seq"), [(Block, ALL), (Attention, ["permuting"])])
+def test_fills_hide_no_dependence(kind: type[Block], along_seq: list[str], fill: float) -> None:
+    class Filled(kind):  # type: ignore[misc, valid-type]
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.where(torch.arange(8) < 2, fill, super().forward(x))
+
+    assert asked(Filled()) == {"batch": ALL, "seq": along_seq}
+
+
 def test_a_norm_over_the_batch_has_none_there() -> None:
     module = nn.Sequential(nn.Linear(8, 8))
     module.forward = lambda x: x - x.mean(0, keepdim=True)  # type: ignore[method-assign]

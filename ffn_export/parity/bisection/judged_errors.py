@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -30,6 +30,7 @@ def own_error(
     conditioning: float = 0.0,
     *,
     excused: bool = False,
+    caveats: Collection[str] = (),
 ) -> Error:
     """Judge a value that a part computed.
 
@@ -41,14 +42,15 @@ def own_error(
         tolerances: Allowed errors.
         conditioning: Change of the truth under one rounding of the part's inputs; 0 allows nothing for it.
         excused: Whether to allow errors that an imprecise operator explains.
+        caveats: Caveats that explain numbers where the truth has NaN or infinity.
     """
     found = []
     for indices, have, want, own in _groups(actual, truth, baseline):
         metrics = compare(name, have, want, own, conditioning)
         if metrics.problem is not None:
             return Error(problem=metrics.problem, factor=math.inf)
-        error = _error(metrics, tolerances, excused=excused)
-        index = _first(have, want, metrics)
+        error = _error(metrics, tolerances, verdict.lost(metrics, caveats), excused=excused)
+        index = _first(have, want, metrics, own) if error.unexpected else _first_of_size(have, want, metrics)
         if indices is not None and index:
             index = tuple(int(i) for i in indices[index[0]])
         found.append(replace(error, index=index))
@@ -66,7 +68,7 @@ def truth_of(baseline: Array) -> Array:
     return baseline.astype(_wide(baseline))
 
 
-def _error(metrics: OutputMetrics, tolerances: Tolerances, *, excused: bool) -> Error:
+def _error(metrics: OutputMetrics, tolerances: Tolerances, lost: int, *, excused: bool) -> Error:
     decisive = verdict.worst(metrics, tolerances)
     allowed, factor = decisive.allowed, verdict.factor(metrics, tolerances)
     if excused and not tolerances.declares(metrics.output):
@@ -80,14 +82,23 @@ def _error(metrics: OutputMetrics, tolerances: Tolerances, *, excused: bool) -> 
         max_abs=metrics.actual.max_abs,
         relative_l2=metrics.actual.relative_l2,
         scale=metrics.scale,
-        unexpected=metrics.unexpected,
+        unexpected=metrics.unexpected + lost,
     )
 
 
-def _first(actual: Array, truth: Array, metrics: OutputMetrics) -> tuple[int, ...]:
-    """Return the index of the first NaN or infinity, the first wrong integer, or the largest difference."""
+def _first(actual: Array, truth: Array, metrics: OutputMetrics, own: Array) -> tuple[int, ...]:
+    """Return the index of the first NaN or infinity that is none in the truth, or the reverse."""
     if metrics.unexpected:
         return metrics.unexpected_index
+    have, want, base = (each.astype(np.float64) for each in (actual, truth, own))
+    unlike = ~np.isfinite(want) & ~np.isfinite(base)
+    for other in (want, base):
+        unlike &= ~((have == other) | (np.isnan(have) & np.isnan(other)))
+    return next((tuple(int(i) for i in index) for index in np.argwhere(unlike)), ())
+
+
+def _first_of_size(actual: Array, truth: Array, metrics: OutputMetrics) -> tuple[int, ...]:
+    """Return the index of the first wrong integer, or of the largest difference."""
     if actual.dtype.kind in "iub":
         return next((tuple(int(i) for i in index) for index in np.argwhere(actual != truth)), ())
     return metrics.actual.worst_index

@@ -17,6 +17,7 @@ from ffn_export.parity.bisection.cuts import Cuts
 from ffn_export.parity.bisection.judged_errors import own_error, truth_of, whole_error
 from ffn_export.parity.bisection.result import Error
 from ffn_export.parity.judging.imprecise_operators import imprecise_operators
+from ffn_export.parity.judging.runtime_quirks import caveats, of_operators
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.parity.reference import conditioning
 
@@ -68,6 +69,7 @@ def _measured(cuts: Cuts, names: list[str], tolerances: Tolerances, ill_conditio
                 tolerances,
                 moved.get(counterpart, 0.0),
                 excused=_is_imprecise(cuts, name),
+                caveats=_caveats(cuts, name),
             )
         )
         whole = whole_error(wholes[name], recorded[counterpart]) if name in wholes else None
@@ -83,8 +85,14 @@ def _truths(
     truths = None if oracle is None else oracle.run()
     if oracle is None or truths is None:
         return {name: truth_of(array) for name, array in baselines.items()}, baselines, {}
-    moved = conditioning.movement(oracle, oracle.given, truths, 0) if ill_conditioned else {}
+    compared = {name: conditioning.comparable(truth, baselines[name]) for name, truth in truths.items()}
+    moved = conditioning.movement(oracle, oracle.given, compared, 0) if ill_conditioned else {}
     return truths, baselines, moved
+
+
+def _caveats(cuts: Cuts, name: str) -> tuple[str, ...]:
+    region = cuts.suspect.graph.between(name, cuts.pairs.values)
+    return caveats(cuts.suspect.runtime.name, "nan", of_operators(region.nodes))
 
 
 def _is_imprecise(cuts: Cuts, name: str) -> bool:

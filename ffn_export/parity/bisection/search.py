@@ -25,6 +25,7 @@ from ffn_export.parity.bisection.whole_graph import WholeGraph
 from ffn_export.parity.cases.case import Case
 from ffn_export.parity.judging.imprecise_operators import imprecise_operators
 from ffn_export.parity.judging.result import ParityResult
+from ffn_export.parity.judging.runtime_quirks import caveats, of_operators
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.parity.reference import conditioning
 from ffn_export.parity.reference.references import Reference
@@ -167,6 +168,7 @@ class _Search:
                 moved,
                 self.tolerances,
                 excused=bool(imprecise),
+                caveats=caveats(own.runtime.name, case.values, of_operators(own.graph.model.graph.all_nodes())),
             )
             examination = Examination(own, other, whole, runs, self.tolerances, case.ill_conditioned)
             examined = self._examined(examination, blank)

@@ -33,6 +33,7 @@ class WholeGraph:
         moved: Output -> change of its truth under one rounding of the inputs, on ill-conditioned rows.
         tolerances: Allowed errors.
         excused: Whether to allow errors that an imprecise operator explains.
+        caveats: Caveats that explain numbers where the truth has NaN or infinity.
     """
 
     path: Path
@@ -43,6 +44,7 @@ class WholeGraph:
     moved: Mapping[str, float]
     tolerances: Tolerances
     excused: bool
+    caveats: tuple[str, ...] = ()
 
     def worst(self, settings: SessionSettings) -> tuple[int, Error]:
         """Return the place and error of the worst output. An exception of the runtime counts as an error."""
@@ -59,7 +61,9 @@ class WholeGraph:
             if array is None:
                 return place, _refused("the runtime has no such output")
             moved = self.moved.get(name, 0.0)
-            found.append(own_error(name, array, truth, own, self.tolerances, moved, excused=self.excused))
+            found.append(
+                own_error(name, array, truth, own, self.tolerances, moved, excused=self.excused, caveats=self.caveats)
+            )
         place = max(range(len(found)), key=lambda i: (found[i].over, found[i].factor))
         return place, found[place]
 

@@ -22,6 +22,7 @@ import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.core.drawing import float_info
+from ffn_export.core.fills import scales
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.tapped_graphs import observed
@@ -253,11 +254,17 @@ def _apart(have: Array, want: Array, most: float | None = None) -> str | None:
     if have.shape != want.shape or have.dtype != want.dtype:
         return f"is {have.dtype.name}{list(have.shape)} and should be {want.dtype.name}{list(want.shape)}"
     one, other = (widened(each).astype(np.float64) for each in (have, want))
-    with np.errstate(invalid="ignore"):
-        differing = np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0.0, np.abs(one - other))
-    largest = float(np.abs(other[np.isfinite(other)]).max(initial=0.0))
-    worst = float(np.nan_to_num(differing, nan=np.inf).max(initial=0.0))
-    rounding = 0.0 if want.dtype.kind in "iub" else _ROUNDINGS * float(float_info(want.dtype).eps)
-    if worst <= max(rounding, most or 0.0) * largest:
-        return None
-    return f"is off by up to {worst / (largest or 1.0):.2g} of its largest"
+    if want.dtype.kind in "iub":
+        differing = int(np.count_nonzero(have != want))
+        return f"has {differing} other integers" if differing else None
+    finite = np.isfinite(other)
+    if not np.array_equal(one[~finite], other[~finite], equal_nan=True):
+        return "is another number where it should be NaN or infinite"
+    if not np.isfinite(one[finite]).all():
+        return "is NaN or infinite where it should be a number"
+    allowed = max(_ROUNDINGS * float(float_info(want.dtype).eps), most or 0.0)
+    for at, scale in scales(other):
+        worst = float(np.abs(one[at] - other[at]).max(initial=0.0))
+        if worst > allowed * scale:
+            return f"is off by up to {worst / (scale or 1.0):.2g} of its largest"
+    return None

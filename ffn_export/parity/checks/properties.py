@@ -23,6 +23,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.drawing import draw_all
+from ffn_export.core.fills import scales
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import Dim, TensorSpec, merge_dims
@@ -226,8 +227,15 @@ def _agree(setting: Setting, original: Array, other: Array, axis: int) -> bool:
     before, after = setting.before(original, axis), setting.after(other, axis)
     if before.shape != after.shape:
         return False
-    scale = float(np.abs(before[np.isfinite(before)]).max(initial=0.0)) or 1.0
-    return bool(np.allclose(after, before, rtol=0.0, atol=_EQUAL * scale))
+    if before.dtype.kind != "f":
+        return np.array_equal(after, before)
+    finite = np.isfinite(before)
+    if not np.array_equal(after[~finite], before[~finite], equal_nan=True):
+        return False
+    # At the scale of -1e9 for forbidden tokens, all other numbers would agree.
+    return all(
+        np.allclose(after[at], before[at], rtol=0.0, atol=_EQUAL * (scale or 1.0)) for at, scale in scales(before)
+    )
 
 
 def _compared(question: PropertyMetrics, before: Array, after: Array, own: OutputMetrics | None) -> PropertyMetrics:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ffn_export.core.drawing import float_info
+from ffn_export.core.fills import scales
 from ffn_export.core.types import Array
 from ffn_export.parity.checks.checked_run import CheckedRun
 from ffn_export.parity.judging.check_result import CheckResult
@@ -48,6 +49,6 @@ def _apart(one: Array, other: Array) -> float:
     finite = np.isfinite(wide) & np.isfinite(again)
     if not np.array_equal(wide[~finite], again[~finite], equal_nan=True):
         return float("inf")
-    largest = float(np.abs(wide[finite] - again[finite]).max(initial=0.0))
-    scale = float(np.abs(wide[finite]).max(initial=0.0))
-    return largest if largest > _UNITS * float(float_info(one.dtype).eps) * scale else 0.0
+    unit = _UNITS * float(float_info(one.dtype).eps)
+    found = ((float(np.abs(wide[at] - again[at]).max(initial=0.0)), scale) for at, scale in scales(wide))
+    return max(largest if largest > unit * scale else 0.0 for largest, scale in found)

@@ -8,15 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from ffn_export.core.drawing import numpy_dtype
+from ffn_export.core.fills import fills
 from ffn_export.core.types import Array
 from ffn_export.parity.judging.measures import UNITS_OF_AN_ELEMENT, Deviation, OutputMetrics
 from ffn_export.parity.judging.tolerances import ratio
 
 _BINS = 4096
-
-# Smallest ratio of a fill to the rest. Values repeated by a clip or a saturated activation are of the rest's size.
-_BEYOND = 64
-_MOST_FILLS = 4
 
 # PyTorch is lost on a row if its error is this many times that of most rows: for example on a row that sees no key,
 # whose scores vanish in -1e9 in float32 and not in float64. Narrow rows are exempt, as their errors vary by chance.
@@ -55,6 +52,8 @@ def compare(
     filled = fills(truth)
     computed = truth if filled is None else np.where(filled, np.nan, truth)
     scale = _scale(np.where(np.isfinite(own), computed, np.nan))  # without what is beyond the dtype
+    least = 0.0 if filled is None or scale else 1.0  # zeros beside fills are judged as numbers of the size of 1
+    scale = scale or least
     unit = unit_in_the_last_place(scale, actual.dtype)
     exact_error = error = _error(have, truth)
     own_error = _error(own, truth)
@@ -70,8 +69,8 @@ def compare(
         output=name,
         dtype=dtype,
         scale=scale,
-        actual=_deviation(have, computed, error, unit),
-        baseline=_deviation(own, computed, own_error, unit),
+        actual=_deviation(have, computed, error, unit, least),
+        baseline=_deviation(own, computed, own_error, unit, least),
         settled_ulps=float(settled_error.max(initial=0.0)) / unit,
         settled_baseline_ulps=float(own_error.max(initial=0.0, where=settled)) / unit,
         settled_index=_index(settled_error),
@@ -97,7 +96,7 @@ def _of_integers(name: str, actual: Array, oracle: Array, baseline: Array, condi
         return replace(_of_integers(name, codes[0], codes[1], codes[2], conditioning), dtype=str(actual.dtype))
     have, truth, own = (array.astype(np.float64) for array in (actual, oracle, baseline))
     unit = 1.0 / UNITS_OF_AN_ELEMENT
-    error, own_error = _error(have, truth), _error(own, truth)
+    error, own_error = _apart(actual, oracle), _apart(baseline, oracle)
     wrong, flipped = (actual != oracle) & (actual != baseline), baseline != oracle
     deviation, own_deviation = _deviation(have, truth, error, unit), _deviation(own, truth, own_error, unit)
     return OutputMetrics(
@@ -110,29 +109,6 @@ def _of_integers(name: str, actual: Array, oracle: Array, baseline: Array, condi
         frontier=frontier(error, np.abs(truth)),
         elements=actual.size,
     )
-
-
-def fills(truth: Array) -> Array | None:
-    """Return where an output holds repeated numbers far larger than all others, or None if it has none.
-
-    Such are the -1e9 of forbidden tokens. They would set the output's scale, and hide errors of the computed values.
-
-    Args:
-        truth: The output in float64, where computed values are hardly ever equal.
-    """
-    size = np.where(np.isfinite(truth), np.abs(truth), 0.0)
-    repeated: list[float] = []
-    rest = size
-    while len(repeated) <= _MOST_FILLS:  # without computed values, 0 repeats until it is one too many
-        largest = float(rest.max(initial=0.0))
-        if np.count_nonzero(rest == largest) < 2:
-            break
-        repeated.append(largest)
-        rest = np.where(rest == largest, 0.0, rest)
-    beyond = [number for number in repeated if number > _BEYOND * largest]
-    if not beyond or len(repeated) > _MOST_FILLS:
-        return None
-    return size >= min(beyond)
 
 
 def _scale(truth: Array) -> float:
@@ -186,7 +162,8 @@ def _rises(sizes: Array, errors: Array) -> Array:
 
 def _turns_left(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
     """Whether ``b`` is on or below the line from ``a`` to ``c``, so that it is no corner of the upper hull."""
-    return (b[0] - a[0]) * (c[1] - a[1]) >= (b[1] - a[1]) * (c[0] - a[0])
+    # Slopes are compared, since products of large or small numbers of float64 overflow or vanish.
+    return (c[1] - a[1]) / (c[0] - a[0]) >= (b[1] - a[1]) / (b[0] - a[0])
 
 
 def _error(actual: Array, truth: Array) -> Array:
@@ -195,6 +172,16 @@ def _error(actual: Array, truth: Array) -> Array:
     with np.errstate(invalid="ignore", over="ignore"):
         error: Array = np.where(finite, np.abs(actual - truth), 0.0)
     return error
+
+
+def _apart(one: Array, other: Array) -> Array:
+    """Return how far integers are apart: exactly, as float64 does not tell 2**63 - 1 from 2**63 - 2."""
+    if one.dtype.kind not in "iu" or one.dtype != other.dtype:
+        return _error(one.astype(np.float64), other.astype(np.float64))
+    wide = np.int64 if one.dtype.kind == "i" else np.uint64
+    low, high = (pick(one, other).astype(wide).astype(np.uint64) for pick in (np.minimum, np.maximum))
+    apart: Array = (high - low).astype(np.float64)  # modulo 2**64, which the difference is below
+    return apart
 
 
 def _settled(own_error: Array, unit: float) -> Array:
@@ -209,11 +196,12 @@ def _settled(own_error: Array, unit: float) -> Array:
     return settled
 
 
-def _deviation(actual: Array, truth: Array, error: Array, unit: float) -> Deviation:
+def _deviation(actual: Array, truth: Array, error: Array, unit: float, least: float = 0.0) -> Deviation:
+    """Measure errors. ``least`` stands for the norm of a truth that is zero."""
     finite = np.isfinite(actual) & np.isfinite(truth)
     have, want = np.where(finite, actual, 0.0).ravel(), np.where(finite, truth, 0.0).ravel()
     largest = float(error.max(initial=0.0))
-    relative = ratio(_norm(error.ravel()), _norm(want))
+    relative = ratio(_norm(error.ravel()), _norm(want) or least)
     return Deviation(
         max_abs=largest,
         relative_l2=relative,
@@ -226,10 +214,13 @@ def _deviation(actual: Array, truth: Array, error: Array, unit: float) -> Deviat
     )
 
 
-def relative_l2(actual: Array, truth: Array) -> float:
-    """Return the L2 norm of the difference over that of the truth, both of one shape and finite."""
+def relative_l2(actual: Array, truth: Array, least: float = 0.0) -> float:
+    """Return the L2 norm of the difference over that of the truth, both of one shape and finite.
+
+    ``least`` stands for the norm of a truth that is zero.
+    """
     wide = truth.astype(np.float64)
-    return ratio(_norm(actual.astype(np.float64) - wide), _norm(wide))
+    return ratio(_norm(actual.astype(np.float64) - wide), _norm(wide) or least)
 
 
 def _norm(array: Array) -> float:

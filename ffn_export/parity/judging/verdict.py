@@ -100,7 +100,7 @@ def output_failure(
     if metrics.unexpected and not _INVENT_NAN & set(caveats):
         where = f"elements are NaN or infinite in one of runtime and oracle, first at {list(metrics.unexpected_index)}"
         return f"{metrics.output}: {metrics.unexpected} {where}"
-    if metrics.dropped and not _LOSE_NAN & set(caveats):
+    if lost(metrics, caveats):
         return f"{metrics.output}: {metrics.dropped} elements are not the NaN or infinity of oracle and PyTorch"
     # Comparisons are written so that NaN fails.
     if factor(metrics, tolerances) <= 1:
@@ -146,11 +146,15 @@ def _outside(metrics: OutputMetrics, error: Error, most: float) -> str:
     )
 
 
+def lost(metrics: OutputMetrics, caveats: Collection[str] = ()) -> int:
+    """Return how many elements should be NaN or infinite and are not, for no reason that a caveat tells."""
+    return 0 if _LOSE_NAN & set(caveats) else metrics.dropped
+
+
 def differs_in_size(metrics: OutputMetrics, caveats: Collection[str] = ()) -> bool:
     """Whether an output can be compared and every NaN and infinity is as expected."""
     invented = metrics.unexpected and not _INVENT_NAN & set(caveats)
-    lost = metrics.dropped and not _LOSE_NAN & set(caveats)
-    return metrics.problem is None and not invented and not lost
+    return metrics.problem is None and not invented and not lost(metrics, caveats)
 
 
 def limit(

@@ -23,6 +23,7 @@ from typing import Protocol
 import numpy as np
 
 from ffn_export.core.drawing import float_info, is_floating
+from ffn_export.core.fills import fills
 from ffn_export.core.types import Array
 from ffn_export.parity.reference.references import Reference
 
@@ -56,9 +57,10 @@ def allowed(
 
     Roundings count on ill-conditioned rows, and in outputs of few numbers.
     Elements of which the baseline is not finite do not count: the oracle may hold what is beyond the dtype, and moves
-    by more there than any other element is large. What is expected of an output is its oracle and its baseline.
+    by more there than any other element is large. So does a fill by one rounding. What is expected of an output is its
+    oracle and its baseline.
     """
-    truth = {name: _where_finite(oracle, baseline) for name, (oracle, baseline) in expected.items()}
+    truth = {name: comparable(oracle, baseline) for name, (oracle, baseline) in expected.items()}
     rounded = truth if ill_conditioned else {name: array for name, array in truth.items() if _is_few(array)}
     moved = movement(reference, feeds, rounded, seed) if rounded else {}
     return _larger(moved, _of_arithmetic(reference.as_runtime(feeds), truth))
@@ -68,11 +70,13 @@ def _is_few(truth: Array) -> bool:
     return truth.dtype.kind == "f" and 0 < truth.size < _FEW
 
 
-def _where_finite(truth: Array, baseline: Array) -> Array:
+def comparable(truth: Array, baseline: Array) -> Array:
+    """Return an output with NaN for elements whose change is not measured: those beyond the dtype, and fills."""
     if truth.dtype.kind != "f" or truth.shape != baseline.shape:
         return truth
     held: Array = np.where(np.isfinite(baseline.astype(np.float64)), truth, np.nan)
-    return held
+    filled = fills(truth)
+    return held if filled is None else np.where(filled, np.nan, held)
 
 
 def movement(reference: Oracle, feeds: Mapping[str, Array], truth: Mapping[str, Array], seed: int) -> dict[str, float]:

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from ffn_export.core import onnx_file
 from ffn_export.core.drawing import draw_all, fit_sizes
+from ffn_export.core.fills import scales
 from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import InputSpecs, TensorSpec, merge_dims, parse_inputs, symbolic_axis
 from ffn_export.core.types import Array
@@ -199,8 +200,9 @@ def _fits(array: Array, declared: ir.Shape | None) -> bool:
 def _distance(own: Array, truth: Array) -> float:
     """Return the relative L2 distance over the elements that are finite in both."""
     wide = own.astype(np.float64)
-    finite = np.isfinite(wide) & np.isfinite(truth)
-    return relative_l2(wide[finite], truth[finite])
+    finite = np.isfinite(wide)
+    parts = ((at & finite, scale) for at, scale in scales(truth))  # fills apart, at whose size nothing else shows
+    return max(relative_l2(wide[at], truth[at], scale) for at, scale in parts)
 
 
 class VectorReference(Reference):

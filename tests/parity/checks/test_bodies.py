@@ -152,3 +152,19 @@ def test_a_body_of_a_standard_operator_is_that_operator() -> None:
     model.graph[0].domain, model.graph[0].op_type = "", "Pow"
     (failure,) = judge(ir.Model(model.graph, ir_version=10, functions=[function])).findings
     assert failure.startswith("the body of function ::Pow is not that operator")
+
+
+@pytest.mark.parametrize(
+    ("want", "wrong"),
+    [
+        (np.array([1000, 1001]), np.array([1000, 1002])),
+        (np.array([2**63 - 1, 0]), np.array([2**63 - 2, 0])),
+        (np.array([1.0, 2, -1e9, -1e9], np.float32), np.array([1.0, 3, -1e9, -1e9], np.float32)),
+        (np.array([1.0, 2, -np.inf], np.float32), np.array([1.0, 2, -9], np.float32)),
+        (np.array([1.0, 2, 3], np.float32), np.array([1.0, 2, np.nan], np.float32)),
+    ],
+)
+def test_outputs_that_are_read_otherwise(want: Any, wrong: Any) -> None:
+    """Sums in another order change floating-point numbers alone, and those by little of their own size."""
+    assert bodies._apart(wrong, want, bodies._READ_ALIKE) is not None
+    assert bodies._apart(want, want, bodies._READ_ALIKE) is None

@@ -49,3 +49,13 @@ def test_whatever_differs_is_seen(again: object) -> None:
     module = module_of(lambda self, x: again(x, next(calls)))  # type: ignore[operator]
     (line,) = repeatable.differences(TorchReference(from_module(module, INPUTS), 1), FEEDS)
     assert "make them an input" in line
+
+
+@pytest.mark.parametrize("fill", [-1e9, -float("inf")])
+def test_a_draw_beside_a_fill_is_seen(fill: float) -> None:
+    draw = random.Random(0)
+    taken = torch.arange(16) < 4
+    module = module_of(lambda self, x: torch.where(taken, fill, x + draw.random()))
+    assert len(repeatable.differences(TorchReference(from_module(module, INPUTS), 1), FEEDS)) == 1
+    module = module_of(lambda self, x: torch.where(taken, fill, x))
+    assert repeatable.differences(TorchReference(from_module(module, INPUTS), 1), FEEDS) == ()

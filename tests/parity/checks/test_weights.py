@@ -15,6 +15,8 @@ from torch.nn.utils import prune
 
 import ffn_export as fx
 from ffn_export.parity.checks import weights
+from ffn_export.parity.checks.constants import traced
+from ffn_export.parity.checks.constants.collect import is_setting
 from ffn_export.parity.judging import verdict
 from ffn_export.parity.judging.measures import WeightMetrics
 
@@ -415,3 +417,30 @@ def test_rows_in_an_order_of_their_own_are_no_exchange() -> None:
     blocks = np.concatenate([TABLE[:40], TABLE[80:120], TABLE[40:80]])
     for rows in (TABLE[np.random.default_rng(0).permutation(130)][:100], blocks, TABLE[np.abs(np.arange(-40, 40))]):
         assert [w.differing for w in compare_weights(graph(rows=rows), module)] == [0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_parameter_that_holds_nan_is_itself(dtype: torch.dtype) -> None:
+    module = nn.Module()
+    stored = torch.arange(32, dtype=torch.float32).square().reshape(4, 8)
+    stored[1, 2] = torch.nan
+    module.register_buffer("table", stored.to(dtype))
+    held = ir.tensor(stored.to(dtype), name="table").numpy()
+    (same,) = compare_weights(graph(table=held), module)
+    assert (same.parameter, same.differing) == ("table", 0)
+    wrong = held.copy()
+    wrong[2, 3] *= 2
+    (other,) = compare_weights(graph(table=wrong), module)
+    assert (other.parameter, other.differing, other.worst_index) == ("table", 1, (2, 3))
+
+
+def test_an_infinity_makes_no_two_tables_alike() -> None:
+    one = np.array([-np.inf, *range(1, 32)])
+    assert traced.distance(np.array([-np.inf, *range(90, 121)]), one) > traced.NEAR
+
+
+@pytest.mark.parametrize("start", [2**62, -(2**63), 0])
+def test_large_integers_are_no_setting(start: int) -> None:
+    assert not is_setting(start + np.arange(20) ** 2)
+    assert is_setting(start + np.arange(20))
+    assert not is_setting(np.array([250, 4, 14, 24] * 5, np.uint8))

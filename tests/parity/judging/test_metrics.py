@@ -352,3 +352,26 @@ def test_nan_that_is_elsewhere_explains_nothing_else(caveat: str) -> None:
     assert output_failure(wrong, Tolerances(), caveats=[caveat]) is not None
     assert caveats("ort-cpu", "normal", (caveat,)) == ()
     assert caveats("ort-cpu", "infinite in parts", (caveat,)) == (caveat,)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "right", "wrong"),
+    [(np.int64, 2**63 - 1, 2**63 - 2), (np.int64, -(2**63), 1 - 2**63), (np.uint64, 2**64 - 1, 2**64 - 2)],
+)
+def test_large_integers_are_told_apart_by_the_classic_test_too(dtype: Any, right: int, wrong: int) -> None:
+    truth, other = np.array([right, 1], dtype), np.array([wrong, 1], dtype)
+    exact = Tolerances(closeness={"*": Closeness(0.0, 0.0)})
+    assert output_failure(compare("y", other, truth, truth), exact) is not None
+    assert output_failure(compare("y", truth, truth, truth), exact) is None
+
+
+def test_integers_are_apart_by_more_than_their_dtype_holds() -> None:
+    truth, other = np.array([-128, 127], np.int8), np.array([127, 127], np.int8)
+    assert compare("y", other, truth, truth).frontier == ((255.0, 128.0),)
+
+
+@pytest.mark.parametrize("size", [1e200, 1.0, 1e-200])
+def test_the_deciding_elements_are_those_of_any_size(size: float) -> None:
+    """Products of numbers of float64 overflow, or vanish."""
+    found = frontier(np.array([1.0, 1.9, 2.0]) * size, np.array([1.0, 2.0, 3.0]) * size)
+    assert [error / size for error, _ in found] == pytest.approx([1.0, 1.9, 2.0])

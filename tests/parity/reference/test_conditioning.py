@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 import torch
@@ -20,7 +21,7 @@ from ffn_export.parity.judging.measures import Deviation, OutputMetrics
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
 from ffn_export.parity.judging.tolerances import Tolerances
-from ffn_export.parity.reference.conditioning import allowed, movement
+from ffn_export.parity.reference.conditioning import allowed, comparable, movement
 from ffn_export.parity.reference.references import TorchReference
 from tests.parity import add_norms
 from tests.parity.faults import edit
@@ -183,3 +184,11 @@ def test_a_warned_case_survives_json() -> None:
     assert data["warnings"] == list(result.warnings)
     assert ParityResult.from_dict(data) == result
     assert not result.rejudged(Tolerances(imprecise_factor=1, explained_factor=1)).passed
+
+
+def test_a_fill_that_a_rounding_moves_allows_nothing_beside_it() -> None:
+    truth = np.array([[1.0, 2.0, -1e9], [3.0, 4.0, -1e9]])
+    held = comparable(truth, truth.astype(np.float32))
+    np.testing.assert_array_equal(np.isnan(held), [[False, False, True]] * 2)
+    beyond = comparable(truth, np.where(truth == 4, np.inf, truth).astype(np.float32))
+    np.testing.assert_array_equal(np.isnan(beyond), [[False, False, True], [False, True, True]])

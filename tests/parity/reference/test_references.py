@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pytest
 import torch
 from torch import nn
 
 import ffn_export as fx
 from ffn_export.core import onnx_file
+from ffn_export.parity.reference.references import _distance
 
 
 class Largest(nn.Module):
@@ -29,3 +32,10 @@ def test_an_empty_output_of_the_wrong_rank_is_no_reference(tmp_path: Path) -> No
     skipped = [str(case.skipped) for case in result.cases if 0 in case.sizes.values() and case.skipped]
     assert skipped
     assert all("itself refuses these inputs: ValueError: onnxruntime gives" in reason for reason in skipped)
+
+
+@pytest.mark.parametrize("fill", [-1e9, -np.inf])
+def test_a_wrong_oracle_shows_beside_a_fill(fill: float) -> None:
+    truth = np.where(np.arange(8) < 2, fill, np.arange(8.0))
+    assert _distance(np.where(np.arange(8) < 2, fill, 0.0).astype(np.float32), truth) == 1.0
+    assert _distance(truth.astype(np.float32), truth) == 0.0

@@ -59,11 +59,13 @@ def is_setting(array: Array) -> bool:
     flat = array.reshape(-1)
     if array.dtype.kind == "b":
         return bool((flat == flat[0]).all())
+    # Integers stay integers, as float64 does not tell 2**62 from 2**62 + 1.
+    wide = {"i": np.int64, "u": np.uint64}.get(array.dtype.kind, np.float64)
     with np.errstate(all="ignore"):
-        steps = np.diff(flat[: 2 * _MOST_SETTINGS].astype(np.float64))
+        steps = np.diff(flat[: 2 * _MOST_SETTINGS].astype(wide))
         if not (steps == steps[0]).all():  # for most arrays the first elements decide
             return False
-        steps = np.diff(flat.astype(np.float64))
+        steps = np.diff(flat.astype(wide))
         return bool((steps == steps[0]).all())
 
 

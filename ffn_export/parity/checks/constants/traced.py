@@ -62,21 +62,22 @@ def magnitude(array: Array) -> float:
 def same(stored: Array, expected: Array) -> bool:
     """Whether two arrays hold equal numbers, in any dtypes. A weight rounded to fewer bits is unequal."""
     if stored.dtype == expected.dtype and stored.size <= _CHUNK:
-        return np.array_equal(stored.reshape(-1), expected.reshape(-1), equal_nan=stored.dtype.kind == "f")
+        return np.array_equal(stored.reshape(-1), expected.reshape(-1), equal_nan=stored.dtype.kind not in "iub")
     return all(bool(((a == b) | (np.isnan(a) & np.isnan(b))).all()) for a, b in _chunks(stored, expected))
 
 
 def distance(stored: Array, expected: Array) -> float:
     """Return the L2 distance relative to the expected values; 0 if more than half of the elements are equal."""
-    equal, size, squares, norm = 0, 0, 0.0, 0.0
+    equal, size, squares, norm, has_infinity = 0, 0, 0.0, 0.0, False
     for have, want in _chunks(stored, expected):
         with np.errstate(invalid="ignore", over="ignore"):  # masks hold infinities
             apart = np.where(have == want, 0.0, have - want)
             squares += float(np.square(apart).sum())
-            norm += float(np.square(want).sum())
+            norm += float(np.square(want[np.isfinite(want)]).sum())  # an infinite one would make all near
+        has_infinity |= bool(np.isinf(want).any())
         equal += int(np.count_nonzero(apart == 0))
         size += have.size
-    if 2 * equal > size and norm > 0:
+    if 2 * equal > size and (norm > 0 or has_infinity):
         return 0.0
     found = np.sqrt(squares / norm) if norm else np.sqrt(squares)
     return float(found) if np.isfinite(found) else np.inf
@@ -112,7 +113,11 @@ def off(stored: Array, traced: Traced) -> tuple[int, float, float, int]:
     for have, want in _chunks(stored, traced.expected):
         with np.errstate(invalid="ignore", over="ignore"):
             apart = np.abs(have - want)
-            right = (have == want) | (apart <= np.maximum(traced.rounding * np.abs(want), least))
+            right = (
+                (have == want)
+                | (np.isnan(have) & np.isnan(want))
+                | (apart <= np.maximum(traced.rounding * np.abs(want), least))
+            )
         apart = np.nan_to_num(np.where(right, 0.0, apart), nan=np.inf)
         differing += int(np.count_nonzero(apart))
         if apart.size and apart.max() > worst:

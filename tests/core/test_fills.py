@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ffn_export.core.fills import fills, least_fill, scales
 from ffn_export.core.types import Array
-from ffn_export.parity.judging.metrics import compare, fills
+from ffn_export.parity.judging.metrics import compare
+from ffn_export.parity.judging.tolerances import Tolerances
+from ffn_export.parity.judging.verdict import output_failure
 
 COMPUTED = np.random.default_rng(0).standard_normal((4, 8))
 
@@ -34,6 +37,8 @@ def test_fills_are_found(values: tuple[float, ...]) -> None:
         np.clip(COMPUTED, -1, 1),
         np.zeros((4, 8)),
         np.full((4, 8), -1e9),
+        np.full((4, 8), [-1e9, -np.inf] * 4),
+        np.tile([0.0, 6.0], (4, 4)),
         filled(0.0),
         filled(10.0),
         filled(64 * float(np.abs(COMPUTED[:, 1:]).max())),
@@ -53,6 +58,37 @@ def test_fills_beside_other_numbers(computed: Array) -> None:
     found = fills(np.where(np.arange(8) == 0, 0.5 if computed.max() < 0.5 else -1e9, computed))
     assert found is not None
     np.testing.assert_array_equal(found[0], np.arange(8) == 0)
+
+
+@pytest.mark.parametrize("fill", [-1e4, -1e9, float(np.finfo(np.float32).min)])
+@pytest.mark.parametrize("tolerances", [Tolerances(), Tolerances(relative_l2=0.5)], ids=["bound", "budget"])
+def test_a_zero_beside_fills_is_judged(fill: float, tolerances: Tolerances) -> None:
+    """A causal mask is an output of zeros and fills, and a wrong zero is far below one rounding of a fill."""
+    truth = np.triu(np.full((4, 4), fill), 1)
+    own = truth.astype(np.float32)
+    wrong, rounded = own.copy(), np.nextafter(own, np.float32(0))
+    wrong[2, 0] = -5
+    assert output_failure(compare("mask", wrong, truth, own), tolerances) is not None
+    assert output_failure(compare("mask", rounded, truth, own), tolerances) is None
+    assert output_failure(compare("mask", own, truth, own), tolerances) is None
+
+
+def test_other_numbers_may_be_repeated_too() -> None:
+    flat = np.where(np.arange(8) < 3, -1e9, 1.5)
+    np.testing.assert_array_equal(fills(flat), flat == -1e9)
+    assert fills(np.where(np.arange(8) < 3, 60.0, 1.5)) is None
+
+
+def test_parts_and_scales() -> None:
+    array = filled(-1e9, np.inf)
+    assert least_fill([array[:1], array[1:]]) == 1e9
+    (computed, scale), (filling, largest) = scales(array)
+    assert (largest, scale) == (1e9, np.abs(array[:, 2:]).max())
+    np.testing.assert_array_equal(filling[0], np.arange(8) == 0)
+    np.testing.assert_array_equal(computed[0], np.arange(8) >= 2)
+    assert [scale for _, scale in scales(np.triu(np.full((4, 4), -1e9), 1))] == [1.0, 1e9]
+    assert [scale for _, scale in scales(np.zeros(3))] == [0.0]
+    assert [scale for _, scale in scales(np.zeros(0))] == [0.0]
 
 
 @pytest.mark.parametrize(("places", "is_fill"), [([3], False), ([3, 20], True)])
