@@ -11,6 +11,7 @@ import onnxruntime
 import torch
 
 from corpus.entry import CHECKED, Architecture, Array
+from ffn_export.core.fills import scales
 from ffn_export.core.one_line import first_line
 from ffn_export.runtimes.session_options import NO_OPTIMIZER, SessionSettings
 
@@ -54,7 +55,11 @@ def _error(session: onnxruntime.InferenceSession, case: Case) -> float:
     if result.shape != case.wanted.shape:
         return float("inf")
     got, wanted = result.astype(np.float64), case.wanted.astype(np.float64)
-    error = float(np.max(np.abs(got - wanted)) / max(float(np.max(np.abs(wanted))), 1e-6))
+    finite = np.isfinite(wanted)
+    if not np.array_equal(got[~finite], wanted[~finite], equal_nan=True):
+        return float("inf")
+    apart = [(float(np.abs(got[at] - wanted[at]).max(initial=0.0)), scale) for at, scale in scales(wanted)]
+    error = float(np.max([largest / max(scale, 1e-6) for largest, scale in apart]))
     return error if np.isfinite(error) else float("inf")
 
 

@@ -101,7 +101,7 @@ class WeightMetrics(PlainData):
         how: Relation to the parameter: ``as it is``, ``transposed``, ``packed``, ``times 0.125``, ``1 + it`` …
         differing: Number of elements that differ from the parameter.
         max_relative: Largest difference over the largest magnitude of the parameter.
-        relative_l2: L2 norm of the difference over that of the parameter.
+        relative_l2: L2 norm of the difference over that of the parameter; infinite of integers that differ.
         worst_index: Index of the largest difference.
     """
 

@@ -19,6 +19,7 @@ from ffn_export.parity.checks.constants import traced
 from ffn_export.parity.checks.constants.collect import is_setting
 from ffn_export.parity.judging import verdict
 from ffn_export.parity.judging.measures import WeightMetrics
+from ffn_export.parity.judging.tolerances import Tolerances
 
 Array = NDArray[Any]
 
@@ -437,6 +438,20 @@ def test_a_parameter_that_holds_nan_is_itself(dtype: torch.dtype) -> None:
 def test_an_infinity_makes_no_two_tables_alike() -> None:
     one = np.array([-np.inf, *range(1, 32)])
     assert traced.distance(np.array([-np.inf, *range(90, 121)]), one) > traced.NEAR
+
+
+@pytest.mark.parametrize("start", [2**62, -(2**63), 0])
+def test_one_wrong_integer_of_a_table_is_found_at_any_size(start: int) -> None:
+    module = nn.Module()
+    module.register_buffer("table", start + torch.arange(40) ** 2)
+    held: Array = module.get_buffer("table").numpy()
+    assert found(module, held) == ("table", "as it is", 0)
+    wrong = held.copy()
+    wrong[7] += 1
+    (other,) = compare_weights(graph(table=wrong), module)
+    assert (other.parameter, other.differing, other.worst_index) == ("table", 1, (7,))
+    # A budget is for rounding, which integers have none of.
+    assert verdict.weight_failure(other, Tolerances(relative_l2=0.5)) is not None
 
 
 @pytest.mark.parametrize("start", [2**62, -(2**63), 0])
