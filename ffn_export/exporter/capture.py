@@ -19,12 +19,13 @@ from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.errors import ExportError
 from ffn_export.exporter import attention, clips, decompositions, experts
-from ffn_export.exporter.checks import check_inference_only, check_kept_axes, specialised
+from ffn_export.exporter.checks import check_inference_only, check_kept_axes, check_ranges, specialised
 from ffn_export.exporter.chunked_axis import PiecesAsSlices
 from ffn_export.exporter.exact_rules import exact_rules
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.outputs import check_result, output_names, register_dataclasses
 from ffn_export.exporter.raised_at import raised_at
+from ffn_export.exporter.size_guards import check_sizes
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.traced import spec_at
 
@@ -39,7 +40,7 @@ def capture(source: Source, opset: int) -> tuple[torch.export.ExportedProgram, i
         The exported program, and the ONNX model with the input, output and axis names of the source.
 
     Raises:
-        ExportError: If ``forward`` fails, an axis is specialised, or the opset is not supported.
+        ExportError: If ``forward`` fails, a requested size is not taken, or the opset is not supported.
     """
     highest = onnx.defs.onnx_opset_version()
     if not isinstance(opset, int) or not LOWEST_OPSET <= opset <= highest:
@@ -56,6 +57,10 @@ def capture(source: Source, opset: int) -> tuple[torch.export.ExportedProgram, i
         check_inference_only(program)
         traced, program = program, decompositions.decomposed(program)
         check_kept_axes(traced, program, names)
+    # Before the translation, which takes longer than the trace.
+    check_ranges(program, source.inputs)
+    check_sizes(program, source)
+    with quiet(), torch.no_grad():
         model = _translate(program, source, names, opset)
     _rename_axes(model, source.inputs)
     return program, model

@@ -30,7 +30,6 @@ def check_export(
     """
     check_opset(model, opset)
     check_inputs(model, specs)
-    check_ranges(program, specs)
     check_output_axes(model, program)
     check_valid(model)
 
@@ -73,6 +72,8 @@ def check_ranges(program: torch.export.ExportedProgram, specs: Sequence[TensorSp
     for spec, value in zip(specs, user_inputs(program), strict=True):
         for axis, dim in spec.symbolic.items():
             size: Any = value.shape[axis]
+            if isinstance(size, int):
+                raise specialised(dim.name, spec.name, size)
             symbol = size.node.expr
             other = owners.setdefault(str(symbol), dim)
             if other.name != dim.name:

@@ -214,6 +214,12 @@ def test_an_encoder_that_drops_padded_tokens_is_told_how_not_to() -> None:
     assert "Softmax" in ops(exported(encoder(nested=False), inputs))
 
 
+def test_a_size_is_refused_before_the_translation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The translation takes most of the time of an export."""
+    monkeypatch.setattr("ffn_export.exporter.capture._translate", None)
+    assert "3<=seq" in refused(module_of(lambda self, x: x + 1 if x.shape[1] > 2 else x - 1))
+
+
 def test_a_wrong_dtype_or_width() -> None:
     assert "forward failed on x:float64[2, 4]: RuntimeError" in refused(nn.Linear(4, 4), {"x": "float64[n,4]"})
     assert "forward failed on x:float32[2, 5]: RuntimeError" in refused(nn.Linear(4, 4), {"x": "float32[n,5]"})
