@@ -53,7 +53,8 @@ def as_mask(array: Array) -> Array | None:
         return array
     if array.size < 2:
         return None
-    smallest, largest = array.min(), array.max()
+    with np.errstate(invalid="ignore"):  # NaN in bfloat16
+        smallest, largest = array.min(), array.max()
     if not smallest < largest:
         return None
     found: Array = array == largest
