@@ -148,7 +148,8 @@ def _mean_cosine(before: Array, after: Array) -> float:
     masked = np.isinf(one) & (one == other)  # such as logits that a mask takes out
     filled = fills(one)  # or sets to -1e9
     if filled is not None:
-        masked |= filled & (np.abs(other - one) <= _STILL_FILLED * np.abs(one))
+        with np.errstate(invalid="ignore"):  # infinity less infinity
+            masked |= filled & (np.abs(other - one) <= _STILL_FILLED * np.abs(one))
     one[masked] = other[masked] = 0.0
     there = (one != 0).any(axis=1)  # NaN is there, and its mean fails every bound
     if not there.any():

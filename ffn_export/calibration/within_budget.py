@@ -188,7 +188,7 @@ def _error_of_floats(before: Array, after: Array) -> float:
     places = [slice(first, first + _AT_ONCE) for first in range(0, before.size, _AT_ONCE)]
     fill = least_fill([parts[0][place] for place in places])
     size, off = [0.0, 0.0], [0.0, 0.0]  # of the numbers, and of fills, at whose size nothing else shows
-    unit = _unit(parts[0], places)
+    units = [_unit(parts[0], places, those) for those in ((0.0, fill or np.inf), (fill or np.inf, np.inf))]
     for place in places:
         one, other = (array[place].astype(np.float64) for array in parts)
         finite = np.isfinite(one)
@@ -196,10 +196,10 @@ def _error_of_floats(before: Array, after: Array) -> float:
             return np.inf
         filled = np.zeros_like(finite) if fill is None else finite & (np.abs(one) >= fill)
         with np.errstate(over="ignore"):
-            for index, those in enumerate((finite & ~filled, filled)):
+            for index, (those, unit) in enumerate(zip((finite & ~filled, filled), units, strict=True)):
                 size[index] += float(np.square(one[those] / unit).sum())
                 off[index] += float(np.square(other[those] / unit - one[those] / unit).sum())
-    least = 0.0 if fill is None else unit**-2.0  # zeros beside fills are judged as one number of the size of 1
+    least = 0.0 if fill is None else 1.0  # zeros beside fills are judged as one number of the size of 1
     return max(_root(o, s or least) for o, s in zip(off, size, strict=True))
 
 
@@ -207,12 +207,16 @@ def _root(off: float, size: float) -> float:
     return float((off / size) ** 0.5) if size else (math.inf if off else 0.0)
 
 
-def _unit(numbers: Array, places: Sequence[slice]) -> float:
-    """Return what numbers of float64 are divided by so that no square overflows or vanishes; 1 of narrower dtypes."""
+def _unit(numbers: Array, places: Sequence[slice], within: tuple[float, float]) -> float:
+    """Return the largest magnitude from a bound up to another: over it no square of float64 overflows or vanishes.
+
+    It is 1 of narrower dtypes, and where there is no such number but zero.
+    """
     if numbers.dtype != np.float64:
         return 1.0
-    finite = (np.abs(numbers[place][np.isfinite(numbers[place])]) for place in places)
-    return max((float(each.max(initial=0.0)) for each in finite), default=0.0) or 1.0
+    least, beyond = within
+    sizes = (np.abs(numbers[place]) for place in places)
+    return max((float(each[(least <= each) & (each < beyond)].max(initial=0.0)) for each in sizes), default=0.0) or 1.0
 
 
 def _original_outputs(model: ir.Model, samples: Mapping[str, Array], threads: int) -> dict[str, Array]:

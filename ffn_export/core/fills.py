@@ -18,7 +18,7 @@ def fills(truth: Array) -> Array | None:
     Zeros beside them, as in a mask that is added to scores, count as numbers of the size of 1.
 
     Args:
-        truth: The output, in a dtype of NumPy's own. In float64, computed values are hardly ever equal.
+        truth: The output, in a dtype of NumPy's own.
     """
     least = least_fill([truth])
     return None if least is None else np.isfinite(truth) & (np.abs(truth) >= least)
@@ -43,8 +43,8 @@ def least_fill(parts: list[Array]) -> float | None:
             count += int(np.count_nonzero(size == found)) if size.size and found == largest else 0
         if not largest or count < 2:
             break
-        if len(repeated) == _MOST_FILLS:
-            return None
+        if len(repeated) == _MOST_FILLS:  # what is left stands for the rest, as numbers of few levels may repeat
+            break
         repeated.append(largest)
         below = largest
     if not count and repeated:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import threading
 import warnings
 from collections.abc import Iterator
+
+_READING = threading.RLock()
 
 
 @contextlib.contextmanager
@@ -27,19 +30,19 @@ def quiet_reading() -> Iterator[None]:
     """Silence what onnx-ir logs, and warnings.
 
     Turning logging off, as :func:`quiet` does, goes over every logger of PyTorch twice: a tenth of the time in which a
-    small file is read.
+    small file is read. Threads take turns, so that the last one restores what the first one found.
     """
     logger, nowhere = logging.getLogger("onnx_ir"), logging.NullHandler()
-    before = logger.propagate
-    logger.addHandler(nowhere)  # without any handler, logging writes to standard error
-    logger.propagate = False
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with _READING, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        before = logger.propagate
+        logger.addHandler(nowhere)  # without any handler, logging writes to standard error
+        logger.propagate = False
+        try:
             yield
-    finally:
-        logger.propagate = before
-        logger.removeHandler(nowhere)
+        finally:
+            logger.propagate = before
+            logger.removeHandler(nowhere)
 
 
 @contextlib.contextmanager

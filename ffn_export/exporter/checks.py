@@ -67,6 +67,10 @@ def check_ranges(program: torch.export.ExportedProgram, specs: Sequence[TensorSp
     """Check that the trace accepts every requested size, and ties no two axes of different names.
 
     A branch on a size, or a table of positions, narrows the range for which the trace is valid.
+
+    Raises:
+        TracedSizeError: If the trace holds for one size of an axis.
+        ExportError: If it holds for fewer sizes than were requested.
     """
     owners: dict[str, Dim] = {}
     for spec, value in zip(specs, user_inputs(program), strict=True):
@@ -175,7 +179,11 @@ def check_inference_only(program: torch.export.ExportedProgram) -> None:
 
 
 def _may_change_buffers(program: torch.export.ExportedProgram, calls: Sequence[torch.fx.Node]) -> bool:
-    """Whether a call may write into the memory of a buffer, as far as the schemas of operators tell."""
+    """Whether a call may write into the memory of a buffer, as far as the schemas of operators tell.
+
+    They do not tell that ``dropout`` in evaluation and a few others return their argument itself. Neither does a
+    decomposition; such a module gives other numbers the second time, which a verification sees.
+    """
     writing = [node for node in calls if _operator(node)._schema.is_mutable]
     if not writing or any(node.graph is not program.graph for node in writing):
         return bool(writing and program.graph_signature.buffers)

@@ -49,7 +49,7 @@ struct Format {
   int panel;      // columns of a panel: two registers
   int elements;   // elements of K in a unit
   int unroll;     // units of K that a step of the loop over K takes: K is padded to a multiple
-  int block;      // tokens that are computed together, so that their hidden activations stay near
+  int block;      // tokens that are computed together: projections.cpp says how many
   long group;     // int8: units of K that share a scale, in a row of A and in a column of weights
   int words = 1;  // 32-bit words of a row of A for a unit: two where A is float32 beside weights in bfloat16
 };

@@ -49,6 +49,11 @@ def test_cosine_is_of_the_numbers_beside_a_fill(fill: float) -> None:
     assert not judge(parse("cosine=0.9"), {"y": before}, {"y": np.zeros_like(before)}).passed
 
 
+def test_cosine_beside_a_fill_and_an_infinity() -> None:
+    before = {"y": np.array([[-1e9, -1e9, 1.0, 2.0], [-np.inf, 3.0, 1.0, 2.0]])}
+    assert judge(parse("cosine=1"), before, before).passed
+
+
 @pytest.mark.parametrize("size", [1e200, 1.0, 1e-200])
 def test_cosine_of_numbers_of_any_size(size: float) -> None:
     before, gone = BEFORE["y"].astype(np.float64) * size, np.zeros((2, 2))

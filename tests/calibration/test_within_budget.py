@@ -307,3 +307,17 @@ def test_squares_neither_overflow_nor_vanish(size: float) -> None:
     right = {"first": np.ones(4), "y": np.array([3.0, 1.0, 2.0]) * size}
     assert relative_error(right, {**right, "y": -right["y"]}) == pytest.approx(2.0)
     assert relative_error(right, right) == 0.0
+
+
+@pytest.mark.parametrize("fill", [-1e200, float(np.finfo(np.float64).min)])
+def test_a_fill_of_float64_hides_no_error(fill: float) -> None:
+    before = np.where(np.arange(8) < 2, fill, np.random.default_rng(0).standard_normal((4, 8)))
+    after = np.where(np.arange(8) < 2, before, -before)
+    assert relative_error({"y": before}, {"y": after}) == pytest.approx(2.0)
+    assert relative_error({"y": before}, {"y": before}) == 0.0
+
+
+def test_a_fill_among_tiny_numbers() -> None:
+    tiny = np.array([1e-200, 1e-200, 1e-210, 2e-210])
+    assert relative_error({"y": tiny}, {"y": tiny}) == 0.0
+    assert relative_error({"y": tiny}, {"y": np.where(tiny > 1e-205, tiny, -tiny)}) == pytest.approx(2.0)

@@ -42,7 +42,6 @@ def test_fills_are_found(values: tuple[float, ...]) -> None:
         filled(0.0),
         filled(10.0),
         filled(64 * float(np.abs(COMPUTED[:, 1:]).max())),
-        filled(-1e3, -1e4, -1e5, 1e6, 1e7),
         np.empty((0, 8)),
         filled(-np.inf),
     ],
@@ -77,6 +76,19 @@ def test_other_numbers_may_be_repeated_too() -> None:
     flat = np.where(np.arange(8) < 3, -1e9, 1.5)
     np.testing.assert_array_equal(fills(flat), flat == -1e9)
     assert fills(np.where(np.arange(8) < 3, 60.0, 1.5)) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_numbers_of_few_levels_hide_no_fill(dtype: type) -> None:
+    """Half precision near 1, or whole scores, repeat as well as a fill does."""
+    levels: Array = np.tile(np.arange(8) / 8, (16, 1)).astype(dtype)
+    found = fills(np.where(np.arange(8) < 2, dtype(-1e4), levels))
+    assert found is not None
+    np.testing.assert_array_equal(found[0], np.arange(8) < 2)
+
+
+def test_of_many_kinds_the_largest_are_found() -> None:
+    assert least_fill([filled(-1e3, -1e4, -1e5, 1e6, 1e7)]) == 1e5
 
 
 def test_parts_and_scales() -> None:

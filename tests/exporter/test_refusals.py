@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -174,6 +175,10 @@ def absent_in_a_trace(self: nn.Module, x: Tensor) -> Any:
     return x * mask.abs()
 
 
+def unreadable(self: nn.Module, x: Tensor) -> Any:
+    return x * json.loads("{")
+
+
 def test_the_line_of_the_module_is_named() -> None:
     here = "(test_refusals.py, line "
     assert f"{here}{twice.__code__.co_firstlineno + 1}: return x @ torch.ones(5, 5))" in refused(
@@ -181,7 +186,9 @@ def test_the_line_of_the_module_is_named() -> None:
     )
     line = absent_in_a_trace.__code__.co_firstlineno + 2
     assert f"'abs' {here}{line}: return x * mask.abs())" in refused(module_of(absent_in_a_trace))
-    # Of PyTorch's own modules no line helps.
+    # A library that the module calls is no help, and neither are PyTorch's own modules.
+    line = unreadable.__code__.co_firstlineno + 1
+    assert f"{here}{line}: return x * json.loads" in refused(module_of(unreadable))
     assert ", line" not in refused(nn.Linear(4, 4), {"x": "float32[n,5]"})
 
 

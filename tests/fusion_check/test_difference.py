@@ -38,3 +38,10 @@ def test_what_overflows_in_the_model_alone_is_no_difference() -> None:
         steps = np.log1p(np.exp(x))
     assert np.isinf(steps).sum() == 2
     assert difference(steps, np.logaddexp(x, np.float32(0))).relative < 1e-6
+
+
+def test_infinities_alone_are_not_lost_either() -> None:
+    expected = np.full(4, -np.inf, np.float32)
+    assert difference(expected, np.zeros(4, np.float32)).problem is not None
+    assert difference(expected, np.full(4, LOWEST, np.float32)).problem is None
+    assert difference(np.full(4, np.nan), np.zeros(4)).problem is None

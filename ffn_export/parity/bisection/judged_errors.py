@@ -57,9 +57,9 @@ def own_error(
     return max(found, key=lambda error: (error.over, error.factor))
 
 
-def whole_error(actual: Array, reference: Array) -> Error:
+def whole_error(actual: Array, reference: Array, caveats: Collection[str] = ()) -> Error:
     """Return the error of a value in a whole run; only shape, dtype, NaN and infinity are judged."""
-    found = own_error("", actual, reference.astype(_wide(reference)), reference, Tolerances())
+    found = own_error("", actual, reference.astype(_wide(reference)), reference, Tolerances(), caveats=caveats)
     return replace(found, allowed=math.inf, factor=math.inf if found.problem or found.unexpected else 0.0)
 
 

@@ -72,7 +72,7 @@ def _measured(cuts: Cuts, names: list[str], tolerances: Tolerances, ill_conditio
                 caveats=_caveats(cuts, name),
             )
         )
-        whole = whole_error(wholes[name], recorded[counterpart]) if name in wholes else None
+        whole = whole_error(wholes[name], recorded[counterpart], _caveats(cuts, name)) if name in wholes else None
         yield Measured(name, counterpart, own, whole)
 
 
@@ -85,13 +85,17 @@ def _truths(
     truths = None if oracle is None else oracle.run()
     if oracle is None or truths is None:
         return {name: truth_of(array) for name, array in baselines.items()}, baselines, {}
-    compared = {name: conditioning.comparable(truth, baselines[name]) for name, truth in truths.items()}
-    moved = conditioning.movement(oracle, oracle.given, compared, 0) if ill_conditioned else {}
+    compared: Mapping[str, Array] = {
+        name: conditioning.comparable(truth, baselines[name]) for name, truth in truths.items()
+    }
+    compared = conditioning.measured(compared, ill_conditioned=ill_conditioned)
+    moved = conditioning.movement(oracle, oracle.given, compared, 0)
     return truths, baselines, moved
 
 
 def _caveats(cuts: Cuts, name: str) -> tuple[str, ...]:
     region = cuts.suspect.graph.between(name, cuts.pairs.values)
+    # A part may get NaN in any case, from a mask or from a part before it.
     return caveats(cuts.suspect.runtime.name, "nan", of_operators(region.nodes))
 
 

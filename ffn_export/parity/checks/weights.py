@@ -257,7 +257,7 @@ def _cancelling(array: Array, how: str) -> float:
         roundings = 1  # a difference of two numbers keeps the rounding of the larger
     else:
         roundings = _ADDED if any(map(_ADD_MANY.fullmatch, _OPERATORS.findall(how))) else 0
-    return roundings * epsilon(array) * magnitude(array.astype(np.float32)) if roundings else 0.0
+    return roundings * epsilon(array) * magnitude(array.astype(np.float64)) if roundings else 0.0
 
 
 def _unmasked(stored: Array, expected: Array) -> Array:

@@ -57,17 +57,19 @@ def allowed(
 
     Roundings count on ill-conditioned rows, and in outputs of few numbers.
     Elements of which the baseline is not finite do not count: the oracle may hold what is beyond the dtype, and moves
-    by more there than any other element is large. So does a fill by one rounding. What is expected of an output is its
-    oracle and its baseline.
+    by more there than any other element is large. Fills do not count either: one rounding moves them by more than the
+    rest is large. What is expected of an output is its oracle and its baseline.
     """
     truth = {name: comparable(oracle, baseline) for name, (oracle, baseline) in expected.items()}
-    rounded = truth if ill_conditioned else {name: array for name, array in truth.items() if _is_few(array)}
-    moved = movement(reference, feeds, rounded, seed) if rounded else {}
+    moved = movement(reference, feeds, measured(truth, ill_conditioned=ill_conditioned), seed)
     return _larger(moved, _of_arithmetic(reference.as_runtime(feeds), truth))
 
 
-def _is_few(truth: Array) -> bool:
-    return truth.dtype.kind == "f" and 0 < truth.size < _FEW
+def measured(truth: Mapping[str, Array], *, ill_conditioned: bool) -> Mapping[str, Array]:
+    """Return the outputs whose change by roundings is allowed: all on ill-conditioned rows, else the small ones."""
+    if ill_conditioned:
+        return truth
+    return {name: array for name, array in truth.items() if array.dtype.kind == "f" and 0 < array.size < _FEW}
 
 
 def comparable(truth: Array, baseline: Array) -> Array:
@@ -82,11 +84,12 @@ def comparable(truth: Array, baseline: Array) -> Array:
 def movement(reference: Oracle, feeds: Mapping[str, Array], truth: Mapping[str, Array], seed: int) -> dict[str, float]:
     """Return output name -> largest absolute change of the oracle under one rounding of inputs and parameters.
 
-    The result is empty without an oracle. Elements that are not finite count as unmoved, as they are judged separately.
+    The result is empty without an oracle or outputs. Elements that are not finite count as unmoved, as they are judged
+    separately.
     """
     rng = np.random.default_rng(seed)
     moved = dict.fromkeys(truth, 0.0)
-    for draw in range(_DRAWS):
+    for draw in range(_DRAWS if truth else 0):
         outputs = reference.oracle({name: _rounded(array, rng) for name, array in feeds.items()}, seed + draw)
         if outputs is None:
             return {}
@@ -132,9 +135,9 @@ def _by_ties(
     for step in _STEPS:
         moved = {name: array + step * direction[name] for name, array in floating.items()}
         outputs = reference.oracle({**feeds, **moved}) or {}
-        changes.append({name: _change(truth[name], after) for name, after in outputs.items()})
+        changes.append({name: _change(truth[name], after) for name, after in outputs.items() if name in truth})
     large, small = changes
-    return {name: change for name, change in small.items() if name in truth and change > large.get(name, 0.0) / 2}
+    return {name: change for name, change in small.items() if change > large.get(name, 0.0) / 2}
 
 
 def _change(before: Array, after: Array) -> float:

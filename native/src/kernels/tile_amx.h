@@ -19,7 +19,7 @@
 
 namespace {
 
-constexpr int kUnroll = 16;   // units of K that a step of the loop takes: the rows of an upper tile
+constexpr int kUnroll = 16;  // units of K that a step of the loop takes: the rows of an upper tile
 constexpr int kTilesOfTask = 4;
 constexpr int kTileRows = 16;
 // Rows of a tile with four, two and one panels.

@@ -29,7 +29,7 @@ FFN_INLINE void repeat(const Use& use) {
   unrolled(use, std::make_integer_sequence<int, Count>{});
 }
 
-constexpr int kUnroll = 4;   // units of K that a step of the loop takes
+constexpr int kUnroll = 4;  // units of K that a step of the loop takes
 constexpr int kTilesOfTask = 1;
 // Rows of a tile with four, two and one panels: as many as there are registers for.
 constexpr int kRows4 = kLanes == 16 ? 3 : 1, kRows2 = kLanes == 16 ? 7 : 3, kRows1 = kLanes == 16 ? 14 : 6;

@@ -20,5 +20,6 @@ def test_a_value_that_loses_its_infinity_is_wrong(lost: float) -> None:
     error = own_error("scores", wrong, truth, own, Tolerances())
     assert (error.over, error.unexpected, error.index) == (True, 1, (1, 2))
     assert whole_error(wrong, own).over
+    assert not whole_error(wrong, own, caveats=(DROPS_NAN,)).over
     assert not own_error("scores", own, truth, own, Tolerances()).over
     assert not own_error("scores", wrong, truth, own, Tolerances(), caveats=(DROPS_NAN,)).over

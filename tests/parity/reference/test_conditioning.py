@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from ffn_export.core import onnx_file
+from ffn_export.core.types import Array
 from ffn_export.exporter.source import Source, from_module
 from ffn_export.parity.cases.case import Case, sweep
 from ffn_export.parity.judging.imprecise_operators import imprecise_operators
@@ -21,7 +22,7 @@ from ffn_export.parity.judging.measures import Deviation, OutputMetrics
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
 from ffn_export.parity.judging.tolerances import Tolerances
-from ffn_export.parity.reference.conditioning import allowed, comparable, movement
+from ffn_export.parity.reference.conditioning import allowed, comparable, measured, movement
 from ffn_export.parity.reference.references import TorchReference
 from tests.parity import add_norms
 from tests.parity.faults import edit
@@ -192,3 +193,16 @@ def test_a_fill_that_a_rounding_moves_allows_nothing_beside_it() -> None:
     np.testing.assert_array_equal(np.isnan(held), [[False, False, True]] * 2)
     beyond = comparable(truth, np.where(truth == 4, np.inf, truth).astype(np.float32))
     np.testing.assert_array_equal(np.isnan(beyond), [[False, False, True], [False, True, True]])
+
+
+def test_of_two_outputs_the_one_of_few_numbers_is_measured() -> None:
+    class Two:
+        def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> Mapping[str, Array]:
+            return {"few": feeds["x"].sum(axis=(0, 1), keepdims=True), "many": np.ones((3, 8))}
+
+    truth = {"few": np.zeros((1, 1)), "many": np.ones((3, 8))}
+    assert measured(truth, ill_conditioned=True) == truth
+    few = measured(truth, ill_conditioned=False)
+    assert list(few) == ["few"]
+    for batch in (0, 3):  # without numbers, all are near zero
+        assert movement(Two(), {"x": np.ones((batch, 8), np.float32)}, few, 0).keys() == {"few"}
