@@ -78,7 +78,7 @@ def test_a_model_passes_parity_by_its_spec_alone(
     assert result.passed, result.failures
     judged = [case for case in result.cases if case.skipped is None]
     assert len(judged) >= 4
-    finite = [case for case in judged if case.values not in ("nan", "infinite")]
+    finite = [case for case in judged if not case.values.startswith(("nan", "infinite"))]  # and those "in parts"
     assert all(metrics.actual.nan == metrics.actual.inf == 0 for case in finite for metrics in case.outputs)
     # PyTorch itself refuses what holds nothing, and says why.
     refused = [case for case in result.cases if case.skipped is not None]
