@@ -147,13 +147,14 @@ def _change(before: Array, after: Array) -> float:
 
 
 def _rounded(array: Array, rng: np.random.Generator) -> Array:
-    """Return a floating-point array in float64, with each element moved up or down by half of its ULP."""
+    """Return a floating-point array in float64, with each finite element moved up or down by half of its ULP."""
     if not is_floating(array):
         return array
     info = float_info(array.dtype)
     exact = array.astype(np.float64)
     half_unit = np.maximum(np.abs(exact) * float(info.eps), float(info.smallest_subnormal)) / 2
-    rounded: Array = exact + rng.choice([-1.0, 1.0], exact.shape) * half_unit
+    step = np.where(np.isfinite(exact), half_unit, 0.0)
+    rounded: Array = exact + rng.choice([-1.0, 1.0], exact.shape) * step
     return rounded
 
 

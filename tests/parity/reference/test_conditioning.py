@@ -206,3 +206,6 @@ def test_of_two_outputs_the_one_of_few_numbers_is_measured() -> None:
     assert list(few) == ["few"]
     for batch in (0, 3):  # without numbers, all are near zero
         assert movement(Two(), {"x": np.ones((batch, 8), np.float32)}, few, 0).keys() == {"few"}
+    # An infinity has no rounding: moved by one, it would be NaN, with a warning.
+    given = {"x": np.full((3, 8), np.inf, np.float32), "scale": np.array(2.0, np.float32)}
+    assert movement(Two(), given, few, 0) == {"few": 0.0}
