@@ -41,9 +41,8 @@ def least_fill(parts: list[Array]) -> float | None:
             if found > largest:
                 largest, count = found, 0
             count += int(np.count_nonzero(size == found)) if size.size and found == largest else 0
-        if not largest or count < 2:
-            break
-        if len(repeated) == _MOST_FILLS:  # what is left stands for the rest, as numbers of few levels may repeat
+        # After some kinds, what is left stands for the rest: numbers of few levels may repeat, too.
+        if not largest or count < 2 or len(repeated) == _MOST_FILLS:
             break
         repeated.append(largest)
         below = largest
