@@ -101,6 +101,12 @@ struct Task {
 
   FFN_INLINE long head_of(long row) const { return group * (a.heads / a.groups) + (first + row) / a.queries; }
   FFN_INLINE long query_of(long row) const { return (first + row) % a.queries; }
+  FFN_INLINE const float* query_at(long row) const {
+    return a.query + (batch * a.queries + query_of(row)) * a.query_stride + head_of(row) * a.size;
+  }
+  FFN_INLINE float* result_at(long row) const {
+    return a.to + ((batch * a.queries + query_of(row)) * a.heads + head_of(row)) * a.size;
+  }
   FFN_INLINE float* sums_of(long row) const { return plan.sums + row * plan.sum_stride; }
 
   // A block of keys, from `key` on. With `skip`, rows multiply no more keys than they see.
@@ -169,8 +175,8 @@ struct Task {
 
     for (int i = 0; i < count; i++) {
       const long row = begin + i;
-      const float* query = a.query + (batch * a.queries + query_of(row)) * a.query_stride + head_of(row) * a.size;
-      plan.query_scales[i] = convert_query(query, a.size, plan.q + i * plan.row_stride, plan.units);
+      if (row + kAhead < rows) fetch_to_read(query_at(row + kAhead), a.size);
+      plan.query_scales[i] = convert_query(query_at(row), a.size, plan.q + i * plan.row_stride, plan.units);
     }
     multiply_rows(plan.q, plan.row_stride, count, plan.k, (most + kPanel - 1) / kPanel, plan.deep * kPanel, plan.units,
                   true, plan.scores, plan.score_stride);
@@ -182,7 +188,7 @@ struct Task {
   }
 
   FFN_INLINE void write(long row) const {
-    float* to = a.to + ((batch * a.queries + query_of(row)) * a.heads + head_of(row)) * a.size;
+    float* to = result_at(row);
     const Float share = splat(1.0f / plan.total[row]);
     over_row(a.size, [&](int k, int count) __attribute__((always_inline)) {
       Float sums = mul(load(sums_of(row) + k), share);
@@ -200,11 +206,13 @@ void attend(const ffn::Attention& a, int index, void* memory) {
   for (long block = 0; block < task.plan.blocks; block++) {
     const Task::Keys keys = task.pack(block);
     for (long part = 0; part < parts; part++) {
-      const long begin = task.rows * part / parts;
-      task.add_keys(begin, static_cast<int>(task.rows * (part + 1) / parts - begin), keys);
+      const long begin = task.rows * part / parts, end = task.rows * (part + 1) / parts;
+      const bool last = block + 1 == task.plan.blocks;
+      for (long row = begin; last && row < end; row++) fetch_to_write(task.result_at(row), 4 * a.size);
+      task.add_keys(begin, static_cast<int>(end - begin), keys);
+      for (long row = begin; last && row < end; row++) task.write(row);
     }
   }
-  for (long row = 0; row < task.rows; row++) task.write(row);
 }
 
 constexpr ffn::AttentionKernels attention_kernels(const char* name) {

@@ -13,6 +13,7 @@ namespace {
 
 constexpr float kLeastMagnitude = 1e-30f, kMostMagnitude = 1e30f;  // that have a scale and its inverse
 constexpr float kMostOverOthers = 64;                              // of magnitudes that share a scale
+constexpr int kAhead = 12;                                         // rows until one that is fetched is read
 
 template <class D = Dot>
 FFN_INLINE void convert_row(const float* from, int size, int32_t* to, long units, float inverse) {
@@ -50,6 +51,7 @@ FFN_INLINE void over_columns(const float* from, long stride, long rows, int size
     for (int i = 0; i < kSums; i++) most[i] = sum[i] = splat(0.0f);
     for (long row = 0; row < rows; row += kSums) {
       for (int i = 0; i < kSums && row + i < rows; i++) {
+        if (row + i + kAhead < rows) fetch_to_read(from + (row + i + kAhead) * stride + k, count);
         const Float x = magnitude(load_part(from + (row + i) * stride + k, count));
         most[i] = D::larger_magnitude(most[i], x);
         sum[i] = add(sum[i], D::about_root(x));
@@ -68,6 +70,7 @@ FFN_INLINE void pack_keys(const Plan& plan, const float* key, long stride, int c
   for (long first = 0; first < up_to_multiple(count, kPanel); first += kLanes) {
     for (int i = 0; i < kLanes; i++) {
       const bool there = first + i < count;
+      if (first + i + kAhead < count) fetch_to_read(key + (first + i + kAhead) * stride, size);
       convert_row(there ? key + (first + i) * stride : key, there ? size : 0, plan.staged + i * plan.row_stride,
                   plan.units, inverse);
     }
@@ -89,6 +92,7 @@ FFN_INLINE void pack_values(const Plan& plan, const float* value, long stride, i
       for (int i = 0; i < Dot::kElements; i++) {
         const long row = unit * Dot::kElements + i;
         rows[i] = splat(0.0f);
+        if (row + kAhead < count) fetch_to_read(value + (row + kAhead) * stride + column, some);
         if (row < count && some > 0) rows[i] = load_part(value + row * stride + column, some);
         if (kScaled) rows[i] = mul(rows[i], inverse);
       }

@@ -20,7 +20,8 @@ constexpr int kKeys = 512;                        // of a block, at most
 constexpr int kFewestScaled = 2 * kRows1;         // rows of a task that are worth the conversions
 constexpr int kRowsOfTask = 512, kFewestRows = 256, kEnoughTasks = 16;
 // Keys whose weights are written: whole registers, and what a step of the loop over them reads.
-constexpr int kStep = Dot::kElements * kUnroll > kLanes ? Dot::kElements * kUnroll : kLanes;
+constexpr int kStepOfLoop = Dot::kElements * kUnroll;
+constexpr int kStep = kStepOfLoop > kLanes ? kStepOfLoop : kLanes;
 constexpr float kInfinity = __builtin_inff();
 
 FFN_INLINE long up_to_multiple(long n, long of) { return (n + of - 1) / of * of; }

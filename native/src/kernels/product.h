@@ -42,6 +42,16 @@ FFN_INLINE void prefetch_columns(const ffn::Weights& w, int panel, int panels) {
   prefetch(w.sums, from * w.groups, end * w.groups);
 }
 
+// What a tile is written to, and the residual that is added to it, while it is multiplied.
+FFN_INLINE void fetch_results(const ffn::Product& p, long first, int rows, int panel, int panels) {
+  const long width = p.weights->gated ? kPanel / 2 : kPanel, bytes = Dot::kNarrow && p.as_units ? 2 : 4;
+  const long column = panel * width, count = panels * width;
+  for (long row = first; row < first + rows; row++) {
+    fetch_to_write(static_cast<const char*>(p.to) + (row * p.to_stride + column) * bytes, count * bytes);
+    if (p.residual) fetch_to_read(p.residual + row * p.weights->columns + column, count);
+  }
+}
+
 template <class D = Dot>
 void convert(const float* from, const float* factors, int columns, int32_t* to, long units, ffn::RowScale* scales) {
   if constexpr (D::kElements == 4) {
@@ -72,6 +82,7 @@ void run(const ffn::Product& p, int task) {
                                              : pick<1, kRows1>(rows);
     tiles.shape(rows, at_once);
     if (part == 0) prefetch_columns(w, panel + at_once, at_once);
+    fetch_results(p, first, rows, panel, at_once);
     const int32_t* b = w.data.get() + panel * panel_size;
     const long lines = panel + at_once < w.panels ? divided_up(at_once * kLinesOfPanel, down) : 0;
     const char* ahead =
