@@ -80,6 +80,27 @@ struct Gelu {
   }
 };
 
+// The same within 2.5e-5, for operands of fewer digits: a polynomial in place of the quotient, which takes half the
+// time. It is the least largest error of x / 2 erf(x / sqrt 2) among those that are 1 at the end, where float32 gives 1
+// exactly, so that the left tail goes to zero.
+struct GeluOfOperands {
+  FFN_INLINE Float operator()(Float x) const {
+    constexpr float kEnd = 4.39999437f;
+    const Float z = at_least(-kEnd, at_most(kEnd, x)), s = mul(z, z);
+    Float p = splat(7.13884507e-11f);
+    p = fma(p, s, splat(-7.5080866e-09f));
+    p = fma(p, s, splat(3.48169067e-07f));
+    p = fma(p, s, splat(-9.44972908e-06f));
+    p = fma(p, s, splat(0.000168585946f));
+    p = fma(p, s, splat(-0.0021099844f));
+    p = fma(p, s, splat(0.0192860551f));
+    p = fma(p, s, splat(-0.132152855f));
+    p = fma(p, s, splat(0.797523201f));
+    const Float half = mul(x, splat(0.5f));
+    return fma(half, mul(z, p), half);
+  }
+};
+
 // x / 2 (1 + tanh(u)) = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3).
 struct GeluTanh {
   FFN_INLINE Float operator()(Float x) const {
@@ -166,14 +187,15 @@ struct Softsign {
   FFN_INLINE Float operator()(Float x) const { return div(x, add(splat(1.0f), magnitude(x))); }
 };
 
-// Calls `use` with the activation, so that a loop over a tile has no branch.
-template <class Use>
+// Calls `use` with the activation, so that a loop over a tile has no branch. `OfOperands`: the results are rounded to
+// bfloat16 or 8 bits.
+template <bool OfOperands, class Use>
 FFN_INLINE void with_activation(Activation activation, float alpha, const Use& use) {
   switch (activation) {
     case Activation::kIdentity: return use(Identity{});
     case Activation::kRelu: return use(Relu{});
     case Activation::kRelu2: return use(Relu2{});
-    case Activation::kGelu: return use(Gelu{});
+    case Activation::kGelu: return use(std::conditional_t<OfOperands, GeluOfOperands, Gelu>{});
     case Activation::kGeluTanh: return use(GeluTanh{});
     case Activation::kSwish: return use(Swish{alpha});
     case Activation::kMish: return use(Mish{});

@@ -58,15 +58,7 @@ struct Dot {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(x)));
   }
 
-  // one * 2^x, and no more than `one` for x <= 0: of the rest that is left of x above a whole number, and scaled.
-  static FFN_INLINE Float power_of_two(Float x, float one) {
-    const Float r = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-    Float p = splat(one * 0.0780245215f);
-    p = fma(p, r, splat(one * 0.226067156f));
-    p = fma(p, r, splat(one * 0.695833564f));
-    p = fma(p, r, splat(one * 0.999925196f));
-    return _mm512_scalef_ps(p, x);
-  }
+  static FFN_INLINE Float power_of_two(Float x, float one) { return about_power_of_two(x, one); }
 
   static FFN_INLINE void convert(const float* from, int columns, int32_t* to, long units, float inverse) {
     for (long k = 0; k < 2 * units; k += kLanes) {

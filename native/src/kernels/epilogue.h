@@ -14,6 +14,8 @@
 
 namespace {
 
+constexpr bool kRoundedOperands = Dot::kElements > Dot::kWords;  // to bfloat16 or 8 bits
+
 template <class D = Dot>
 FFN_INLINE void put(const ffn::Product& p, long row, long column, Float x) {
   const long left = p.weights->columns - column;
@@ -32,7 +34,7 @@ FFN_INLINE void put(const ffn::Product& p, long row, long column, Float x) {
 void finish(const ffn::Product& p, const float* tile, int token, int rows, int panel, int panels) {
   const ffn::Weights& w = *p.weights;
   const float* bias = w.bias.data();
-  with_activation(p.activation, p.alpha, [&](const auto& act) __attribute__((always_inline)) {
+  with_activation<kRoundedOperands>(p.activation, p.alpha, [&](const auto& act) __attribute__((always_inline)) {
     for (int i = 0; i < rows; i++) {
       const long row = token + i;
       for (int j = 0; j < panels; j++, tile += kPanel) {

@@ -3,8 +3,8 @@
 //     scores    | scaled, with bias and mask, and the largest of them |     first pass
 //     weights   | exponentials, as units of the product with values   |     second pass, out of a near cache
 //
-// float32 has the exponential of activations.h. The others have 2^n times a polynomial of the rest, with an error of
-// 7.5e-5, which is little beside the rounding of operands.
+// float32 has the exponential of activations.h. The others have one with an error of 7.5e-5, which is little beside the
+// rounding of operands.
 #pragma once
 
 #include "activations.h"
@@ -45,18 +45,14 @@ FFN_INLINE float masked(float* scores, long count, long seen, float scale, const
   return largest_of_lanes(larger(larger(largest[0], largest[1]), larger(largest[2], largest[3])));
 }
 
-// exp(x) of a difference to a largest score, times `one`. From -88 on it is 0, since 2^-127 is, and as an integer so.
+// exp(x) of a difference to a largest score, times `one`: 0 from -88 on, also where it would be a number that bfloat16
+// and integers do not have.
 template <class D = Dot>
 FFN_INLINE Float share_of(Float x, float one) {
-  if constexpr (Dot::kElements == 1) return Exponential(x, -88.0f).value();
-  const Float t = mul(at_least(-88.0f, x), splat(1.44269504f));
-  if constexpr (kScaled) return D::power_of_two(t, one);
-  const Float n = round_to_integer(t), r = sub(t, n);
-  Float p = splat(0.05517166f);
-  p = fma(p, r, splat(0.24261116f));
-  p = fma(p, r, splat(0.69326099f));
-  p = fma(p, r, splat(0.99992807f));
-  return mul(power_of_two(n), p);
+  if constexpr (Dot::kElements == 1)
+    return Exponential(x, -88.0f).value();
+  else
+    return D::power_of_two(mul(x, splat(1.44269504f)), one);
 }
 
 // Writes exp(scores - largest), times kOne, as units, zero from `count` on up to `multiplied`. Returns the sum.

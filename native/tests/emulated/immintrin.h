@@ -129,12 +129,15 @@ inline __m512 _mm512_roundscale_ps(__m512 a, int) {
   for (int i = 0; i < 16; i++) a[i] = std::nearbyint(a[i]);
   return a;
 }
-inline __m512 _mm512_reduce_ps(__m512 a, int) {  // of finite numbers, downwards
-  for (int i = 0; i < 16; i++) a[i] -= std::floor(a[i]);
+inline __m512 _mm512_reduce_ps(__m512 a, int) {  // downwards
+  for (int i = 0; i < 16; i++) a[i] = std::isinf(a[i]) ? 0 : a[i] - std::floor(a[i]);
   return a;
 }
-inline __m512 _mm512_scalef_ps(__m512 a, __m512 b) {  // of a second operand that is NaN or an int holds
-  for (int i = 0; i < 16; i++) a[i] = std::isnan(b[i]) ? b[i] : std::ldexp(a[i], static_cast<int>(std::floor(b[i])));
+inline __m512 _mm512_scalef_ps(__m512 a, __m512 b) {  // of a positive number
+  for (int i = 0; i < 16; i++) {
+    const float most = 1000, power = std::fmin(most, std::fmax(-most, std::floor(b[i])));
+    a[i] = std::isnan(b[i]) ? b[i] : std::ldexp(a[i], static_cast<int>(power));
+  }
   return a;
 }
 inline __mmask16 _mm512_cmp_ps_mask(__m512 a, __m512 b, int) {
