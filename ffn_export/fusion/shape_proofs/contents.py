@@ -11,18 +11,10 @@ from ffn_export.fusion.shape_proofs.moving import slices, span
 from ffn_export.fusion.shape_proofs.size import ONE, ZERO, Size
 
 
-def _same(view: View) -> Contents | None:
-    return view.contents()
-
-
 def _shape(view: View) -> Contents | None:
     x = view.known()
     first, last = span(view, len(x))
     return x[first:last]
-
-
-def _size(view: View) -> Contents | None:
-    return (product(view.known()),)
 
 
 def _cast(view: View) -> Contents | None:
@@ -108,12 +100,8 @@ def _is_less(facts: Facts, a: Size, b: Size) -> Size | None:
     return ONE if facts.is_at_least(b - a, 1) else ZERO if facts.is_at_least(a - b, 0) else None
 
 
-def _negated(view: View) -> Contents | None:
-    return tuple(None if each is None else -each for each in view.elements())
-
-
-def _not(view: View) -> Contents | None:
-    return tuple(None if each is None else ONE - each for each in view.elements())
+def _each(compute: Callable[[Size], Size]) -> Callable[[View], Contents | None]:
+    return lambda view: tuple(None if each is None else compute(each) for each in view.elements())
 
 
 def _chosen(view: View) -> Contents | None:
@@ -141,9 +129,9 @@ def _range(view: View) -> Contents | None:
 
 
 CONTENTS: Mapping[str, Callable[[View], Contents | None]] = {
-    **dict.fromkeys(("Identity", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "CastLike"), _same),
+    **dict.fromkeys(("Identity", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "CastLike"), View.contents),
     "Shape": _shape,
-    "Size": _size,
+    "Size": lambda view: (product(view.known()),),
     "Cast": _cast,
     "Gather": _gathered,
     "Slice": _sliced,
@@ -158,8 +146,8 @@ CONTENTS: Mapping[str, Callable[[View], Contents | None]] = {
     "Min": _pairwise(Facts.smaller),
     "Equal": _pairwise(_is_equal),
     "Less": _pairwise(_is_less),
-    "Neg": _negated,
-    "Not": _not,
+    "Neg": _each(lambda each: -each),
+    "Not": _each(lambda each: ONE - each),
     "Where": _chosen,
     "ReduceProd": _product_of_all,
     "Range": _range,

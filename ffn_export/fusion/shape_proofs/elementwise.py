@@ -33,26 +33,12 @@ def broadcast(view: View) -> Shape | None:
     return view.broadcast(view.shape(index) for index in range(len(view.node.inputs)))
 
 
-def _with_mask(view: View) -> list[Shape | None]:
-    """Dropout: the result and its mask."""
-    return [view.shape(), view.shape()]
-
-
-def _batch_norm(view: View) -> list[Shape | None]:
-    return [view.shape(), view.shape(3), view.shape(4)]
-
-
-def _quantized(view: View) -> list[Shape | None]:
-    """DynamicQuantizeLinear: the numbers, their scale and their zero point."""
-    return [view.shape(), (), ()]
-
-
 ELEMENTWISE: Mapping[tuple[str, str], Rule] = {
     **dict.fromkeys(OPERATORS, like_first),
     **dict.fromkeys((("", name) for name in _LIKE_FIRST.split()), like_first),
     **dict.fromkeys((("com.microsoft", name) for name in _LIKE_FIRST_OF_ORT.split()), like_first),
     **dict.fromkeys((("", name) for name in _BROADCAST.split()), broadcast),
-    ("", "Dropout"): _with_mask,
-    ("", "BatchNormalization"): _batch_norm,
-    ("", "DynamicQuantizeLinear"): _quantized,
+    ("", "Dropout"): lambda view: [view.shape(), view.shape()],  # the result and its mask
+    ("", "BatchNormalization"): lambda view: [view.shape(), view.shape(3), view.shape(4)],
+    ("", "DynamicQuantizeLinear"): lambda view: [view.shape(), (), ()],  # numbers, scale and zero point
 }

@@ -136,32 +136,26 @@ def _fourier(view: View) -> Shape | None:
     return (*x[:axis], length, *x[axis + 1 : -1], Size.of(2))
 
 
-def _attention(view: View) -> list[Shape | None]:
-    """The standard's Attention: ``[batch, heads, seq, size]`` or ``[batch, seq, heads * size]``; key, value, scores."""
-    query, value = view.shape(0), view.shape(2)
-    rest: list[Shape | None] = [None] * 3
-    if query is None or value is None or len(query) != len(value) or len(query) not in (3, 4):
-        return [None, *rest]
+def _attention(view: View) -> Shape | None:
+    """The first output of the standard's Attention: ``[batch, heads, seq, size]`` or ``[batch, seq, heads * size]``."""
+    query, value = view.known(0), view.known(2)
+    if len(query) != len(value) or len(query) not in (3, 4):
+        return None
     if len(query) == 4:
-        return [(*query[:3], value[3]), *rest]
-    heads = Size.of(view.integer("kv_num_heads", 0))
-    size = value[2].over(heads)
-    return [None if size is None else (*query[:2], size * Size.of(view.integer("q_num_heads", 0))), *rest]
+        return (*query[:3], value[3])
+    size = value[2].over(Size.of(view.integer("kv_num_heads", 0)))
+    return None if size is None else (*query[:2], size * Size.of(view.integer("q_num_heads", 0)))
 
 
-def _ort_attention(view: View) -> list[Shape | None]:
-    """``com.microsoft`` MultiHeadAttention: the width is that of the value."""
-    query, value = view.shape(0), view.shape(2)
-    none: list[Shape | None] = [None] * max(len(view.node.outputs) - 1, 0)
-    if query is None or value is None or len(query) != 3 or len(value) != 3:
-        return [None, *none]
-    return [(*query[:2], value[2]), *none]
+def _ort_attention(view: View) -> Shape | None:
+    """The first output of ``com.microsoft`` MultiHeadAttention, as wide as the value."""
+    query, value = view.known(0), view.known(2)
+    return (*query[:2], value[2]) if len(query) == len(value) == 3 else None
 
 
-def _like_query(view: View) -> list[Shape | None]:
-    """GroupQueryAttention with separate inputs."""
-    none: list[Shape | None] = [None] * max(len(view.node.outputs) - 1, 0)
-    return [view.shape() if view.has(1) and view.has(2) else None, *none]
+def _like_query(view: View) -> Shape | None:
+    """The first output of GroupQueryAttention with separate inputs."""
+    return view.shape() if view.has(1) and view.has(2) else None
 
 
 _REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare"

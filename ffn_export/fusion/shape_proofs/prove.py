@@ -175,26 +175,23 @@ class Proof:
         if is_loop and body.inputs:
             self.facts.shapes[body.inputs[0]] = ()
         self._give_types(view, body, states, inner, sequences)
-        first = [None if value is None else self.facts.shapes.get(value) for value in states]
-        # A state has a shape only if the body keeps it.
-        for value, shape in zip(inner, first, strict=False):
-            if shape is not None:
-                self.facts.shapes[value] = shape
-        self._body(body)
-        kept = [shape if self.facts.shapes.get(v) == shape else None for v, shape in zip(after, first, strict=False)]
-        while kept != first[: len(kept)]:
-            first = list(kept)
+        kept = [None if value is None else self.facts.shapes.get(value) for value in states]
+        while True:
+            # A state has a shape only if the body keeps it.
+            first = kept
             for value, shape in zip(inner, first, strict=False):
-                if shape is None:
-                    self.facts.shapes.pop(value, None)
-            if self._visits < 0:
-                self._forget(body)
-                return [None] * len(kept)
+                self.facts.shapes.pop(value, None)
+                if shape is not None:
+                    self.facts.shapes[value] = shape
             self._body(body)
             kept = [
                 shape if self.facts.shapes.get(v) == shape else None for v, shape in zip(after, first, strict=False)
             ]
-        return [*kept, *[None] * (len(view.node.outputs) - len(kept))]
+            if kept == first[: len(kept)]:
+                return [*kept, *[None] * (len(view.node.outputs) - len(kept))]
+            if self._visits < 0:
+                self._forget(body)
+                return [None] * len(kept)
 
     def _give_types(
         self, view: View, body: ir.Graph, states: Sequence[ir.Value | None], inner: Sequence[ir.Value], sequences: int
