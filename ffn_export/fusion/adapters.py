@@ -12,7 +12,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.fusion.builder import Names
-from ffn_export.fusion.views import int_of
+from ffn_export.fusion.shapes import is_along_last
+from ffn_export.fusion.views import input_at
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,7 @@ def _say_last_axis(node: ir.Node, names: Names) -> None:
 
 def _is_over_the_last_axis(node: ir.Node) -> bool:
     """Whether a Softmax, which flattened all axes from its axis on, is over the last axis alone."""
-    x = node.inputs[0] if node.inputs else None
-    if x is None or x.shape is None:
-        return int_of(node, "axis", 1) == -1
-    return int_of(node, "axis", 1) in (-1, len(x.shape) - 1)
+    return is_along_last(node, input_at(node, 0), 1)
 
 
 def _says_nothing(node: ir.Node, names: Names) -> None:
@@ -78,7 +76,7 @@ def _says_nothing(node: ir.Node, names: Names) -> None:
 
 def _is_of_floats(node: ir.Node) -> bool:
     """Whether an Erf has a floating-point dtype; integers were removed, and nothing else changed."""
-    x = node.inputs[0] if node.inputs else None
+    x = input_at(node, 0)
     return x is not None and x.dtype is not None and x.dtype.is_floating_point()
 
 

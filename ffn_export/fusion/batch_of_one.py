@@ -16,7 +16,7 @@ _DTYPES = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT1
 
 def unwrap(model: ir.Model) -> None:
     """Remove the leading axes of size 1 from the weights of every graph of the model, in place."""
-    for graph in (model.graph, *model.graph.subgraphs()):
+    for graph in model.graphs():
         for value in graph.initializers.values():
             tensor = value.const_value
             if tensor is None or value.is_graph_input() or value.is_graph_output() or tensor.dtype not in _DTYPES:

@@ -82,10 +82,9 @@ class Names:
     """The names in use in a model, over all graphs, because an inner graph sees the names of the outer ones."""
 
     def __init__(self, model: ir.Model) -> None:
-        graphs = (model.graph, *model.graph.subgraphs())
         nodes = [*model.graph.all_nodes(), *(node for f in model.functions.values() for node in f.all_nodes())]
         self._values: set[str] = {
-            str(v.name) for graph in graphs for v in (*graph.inputs, *graph.initializers.values())
+            str(v.name) for graph in model.graphs() for v in (*graph.inputs, *graph.initializers.values())
         }
         self._values |= {str(value.name) for function in model.functions.values() for value in function.inputs}
         self._values |= {str(value.name) for node in nodes for value in node.outputs}

@@ -17,11 +17,25 @@ from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.core.strict import expose_own
 from ffn_export.core.words import words
 from ffn_export.fusion.memory import remembered
+from ffn_export.fusion.views import input_at, opset_of, producer
+
+
+def tensor_of(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """Return the tensor of a constant, of which nothing is read yet; None for any other value."""
+    if value is None or value.is_graph_input():
+        return None
+    node = value.producer()
+    if node is not None:
+        # Only a Constant as the standard defines it is read: onnx-ir raises for any other.
+        usual = node.op_identifier() == ("", "Constant", "") and len(node.outputs) == len(node.attributes) == 1
+        if not usual:
+            return None
+    return constant_tensor(value)
 
 
 def is_constant(value: ir.Value | None) -> bool:
     """Whether the value is fixed: a Constant node's output, or an initializer that is not an input."""
-    return _tensor(value) is not None
+    return tensor_of(value) is not None
 
 
 def integers(value: ir.Value | None) -> tuple[int, ...] | None:
@@ -29,7 +43,7 @@ def integers(value: ir.Value | None) -> tuple[int, ...] | None:
 
     A small expression of constants and known sizes counts as constant, for example axes computed from a rank.
     """
-    tensor = _tensor(value)
+    tensor = tensor_of(value)
     if tensor is not None and not tensor.dtype.is_integer():
         return None
     array = evaluate(value) if tensor is None else _read(tensor)
@@ -45,7 +59,7 @@ def number(value: ir.Value | None) -> float | None:
     A small expression of constants counts as constant. Casts are carried out, with their rounding to half precision or
     to an integer.
     """
-    source = _tensor(_uncast(value))
+    source = tensor_of(_uncast(value))
     # Checked before the data is read: weights may be gigabytes of external data.
     if source is not None and not (source.size == 1 and _is_numeric(source.dtype)):
         return None
@@ -142,7 +156,7 @@ def _evaluate(
     value: ir.Value | None, depth: int, seen: dict[tuple[ir.Value, int], np.ndarray[Any, Any] | None]
 ) -> np.ndarray[Any, Any] | None:
     """Evaluate each value once, even if an expression reads it many times."""
-    tensor = _tensor(value)
+    tensor = tensor_of(value)
     if tensor is not None:
         return _read(tensor) if tensor.size <= _FOLDED_SIZE else None
     node = None if value is None else value.producer()
@@ -220,10 +234,7 @@ def is_fixed(value: ir.Value | None) -> bool:
     for _ in range(6):
         if is_constant(value):
             return True
-        node = None if value is None else value.producer()
-        if node is None or node.domain != "" or node.op_type not in _LAYOUT or not node.inputs:
-            return False
-        value = node.inputs[0]
+        value = input_at(producer(value, *_LAYOUT), 0)
     return False
 
 
@@ -235,25 +246,11 @@ def _computed(node: ir.Node, inputs: list[np.ndarray[Any, Any]]) -> np.ndarray[A
     from onnx.reference import ReferenceEvaluator
 
     feeds = {f"i{index}": array for index, array in enumerate(inputs)}
-    alone = ir.Node(
-        "",
-        node.op_type,
-        [ir.Value(name=name) for name in feeds],
-        node.attributes.values(),
-        outputs=[ir.Value(name="o")],
-    )
-    opset = node.graph.opset_imports.get("", 18) if node.graph is not None else 18
-    graph = onnx.helper.make_graph(
-        [ir.to_proto(alone)],
-        "constant",
-        [
-            onnx.helper.make_tensor_value_info(name, ir.DataType.from_numpy(array.dtype).value, array.shape)
-            for name, array in feeds.items()
-        ],
-        [onnx.ValueInfoProto(name="o")],
-    )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
-    result = ReferenceEvaluator(model).run(None, feeds)
+    given, made = [ir.Value(name=name) for name in feeds], ir.Value(name="o")
+    alone = ir.to_proto(ir.Node("", node.op_type, given, node.attributes.values(), outputs=[made]))
+    imports = [onnx.helper.make_opsetid("", opset_of(node) or 18)]
+    function = onnx.helper.make_function("", "constant", list(feeds), ["o"], [alone], imports)
+    result = ReferenceEvaluator(function).run(None, feeds, attributes={})
     return np.asarray(next(iter(result)))
 
 
@@ -273,25 +270,7 @@ def _is_numeric(dtype: ir.DataType) -> bool:
     return dtype.is_floating_point() or dtype.is_integer()
 
 
-def _is_cast(node: ir.Node) -> bool:
-    return node.op_type in ("Cast", "Identity") and node.domain == "" and len(node.inputs) == 1
-
-
 def _uncast(value: ir.Value | None) -> ir.Value | None:
-    node = None if value is None else value.producer()
-    while node is not None and _is_cast(node):
+    while (node := producer(value, "Cast", "Identity")) is not None and len(node.inputs) == 1:
         value = node.inputs[0]
-        node = None if value is None else value.producer()
     return value
-
-
-def _tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
-    if value is None or value.is_graph_input():
-        return None
-    node = value.producer()
-    if node is not None:
-        # Only a Constant as the standard defines it is read: onnx-ir raises for any other.
-        usual = node.op_identifier() == ("", "Constant", "") and len(node.outputs) == len(node.attributes) == 1
-        if not usual:
-            return None
-    return constant_tensor(value)

@@ -83,7 +83,7 @@ class Sweep:
     def apply(self, model: ir.Model, log: Log) -> None:
         """Rewrite every graph and subgraph of the model in place."""
         highest, names = opset.ceiling(model), Names(model)
-        for graph in (model.graph, *model.graph.subgraphs()):
+        for graph in tuple(model.graphs()):
             with remembering():
                 replaced = [self._rewrite(model, graph, node, highest, names, log) for node in graph]
             # A written node with several outputs stands where the last was computed, maybe after readers of the first.

@@ -68,10 +68,9 @@ class Stated:
             elif name in self._by_name or self.shapes.get(value, _NEW) is None:
                 value.shape = self._by_name.get(name)
             elif value.shape is not None:
-                value.shape = ir.Shape([dim if self._is_own(dim) else None for dim in value.shape])
-
-    def _is_own(self, dim: int | ir.SymbolicDim) -> bool:
-        return isinstance(dim, int) or dim.value in self._axes
+                value.shape = ir.Shape(
+                    [d if isinstance(d, int) or d.value in self._axes else None for d in value.shape]
+                )
 
 
 def prove_shapes(model: ir.Model, stated: Stated | None = None) -> Stated:
@@ -122,8 +121,7 @@ class _Names:
 
 
 def _values(model: ir.Model) -> Iterator[ir.Value]:
-    yield from model.graph.inputs
-    for graph in model.graph.subgraphs():
+    for graph in model.graphs():
         yield from graph.inputs
     for node in model.graph.all_nodes():
         yield from node.outputs

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.shapes import last_size
-from ffn_export.fusion.views import input_at, is_standard, readers
+from ffn_export.fusion.views import input_at, is_standard, producer, readers
 
 _MOVES = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
 _LONGEST = 4
@@ -39,8 +39,8 @@ def before(value: ir.Value, graph: object) -> Seen:
     nodes: list[ir.Node] = []
     private = True
     while len(nodes) < _LONGEST:
-        node = value.producer()
-        source = None if node is None or node.graph is not graph else input_at(node, 0)
+        node = producer(value, within=graph)
+        source = input_at(node, 0)
         if node is None or source is None or not keeps_last_axis(node, source):
             break
         private = private and len(readers(value)) == 1 and not value.is_graph_output()

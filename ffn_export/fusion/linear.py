@@ -6,8 +6,8 @@ input.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import onnx_ir as ir
 
@@ -52,7 +52,7 @@ class Linear:
         """``(d_in, d_out)``."""
         assert self.weight.shape is not None
         d_in, d_out = self.weight.shape.numpy()
-        return (d_out, d_in) if "transB" in self.attributes else (d_in, d_out)
+        return (d_out, d_in) if is_turned(self.product) else (d_in, d_out)
 
     @property
     def attributes(self) -> dict[str, float]:
@@ -60,38 +60,55 @@ class Linear:
         said: dict[str, float] = {}
         if is_standard(self.product, "Gemm"):
             said |= {"alpha": alpha} if (alpha := float_of(self.product, "alpha", 1.0)) != 1 else {}
-            said |= {"transB": 1} if int_of(self.product, "transB", 0) else {}
+            said |= {"transB": 1} if is_turned(self.product) else {}
         return said
 
 
 def read(value: ir.Value, graph: object) -> Linear | None:
     """Read a value as a product with a constant matrix, with or without a row added to it."""
-    node = value.producer()
-    if node is None or node.graph is not graph:
+    node = producer(value, within=graph)
+    if node is None:
         return None
     if is_standard(node, *PRODUCTS):
         return _product(node)
     for other, bias in orders(node) if is_standard(node, "Add") else ():
         seen = layout.before(other, graph)
-        product = producer(seen.value, *PRODUCTS)
-        linear = None if product is None or product.graph is not graph or not seen.is_private else _product(product)
+        product = producer(seen.value, *PRODUCTS, within=graph)
+        linear = None if product is None or not seen.is_private else _product(product)
         if linear is None:
             continue
         d_out = linear.sizes[1]
-        if rows.is_row(bias, rank(other)) and rows.covers(bias, [d_out]):
+        if rows.fits(bias, rank(other), [d_out]):
             return Linear(linear.x, linear.weight, bias, linear.product, node, seen.nodes)
     return None
 
 
 def _product(node: ir.Node) -> Linear | None:
-    x, weight = input_at(node, 0), input_at(node, 1)
-    if x is None or weight is None or not constants.is_fixed(weight) or weight.shape is None:
+    x, weight = input_at(node, 0), weight_of(node)
+    if x is None or weight is None:
         return None
     if is_standard(node, "Gemm") and (input_at(node, 2) is not None or int_of(node, "transA", 0) != 0):
         return None
-    if len(weight.shape) != 2 or not all(isinstance(size, int) for size in weight.shape):
-        return None
     return Linear(x, weight, None, node)
+
+
+def weight_of(product: ir.Node) -> ir.Value | None:
+    """Return the second input of a product if it is a constant matrix of known sizes."""
+    weight = input_at(product, 1)
+    if weight is None or weight.shape is None or len(weight.shape) != 2 or not constants.is_fixed(weight):
+        return None
+    return weight if all(isinstance(size, int) for size in weight.shape) else None
+
+
+def is_turned(product: ir.Node) -> bool:
+    """Whether a product reads its weight as ``[d_out, d_in]``."""
+    return product.op_type != "MatMul" and bool(int_of(product, "transB", 0))
+
+
+def is_plain_product(product: ir.Node) -> bool:
+    """Whether a product neither scales nor transposes its first input."""
+    is_scaled = any(float_of(product, name, 1.0) != 1 for name in ("alpha", "beta"))
+    return product.op_type == "MatMul" or not (is_scaled or int_of(product, "transA", 0))
 
 
 def why_no_rows(linear: Linear) -> str | None:
@@ -108,23 +125,26 @@ def write_gemm(op: Builder, linear: Linear, operator: str = "Gemm", **attributes
     """Write the layer as one Gemm-like node, with reshapes to rows and back unless its input is a matrix."""
     d_in, d_out = linear.sizes
     bias = [] if linear.bias is None else [rows.of(op, linear.bias, [d_out])]
-    gemm = partial(op.write, operator)
-    width = rank(linear.x)
-    if width == 2:
-        y = gemm(linear.x, linear.weight, *bias, **linear.attributes, **attributes)
-    else:
-        x = op.Reshape(linear.x, op.integers(-1, d_in))
-        computed = gemm(x, linear.weight, *bias, **linear.attributes, **attributes)
+
+    def gemm(x: ir.Value) -> ir.Value:
+        y = op.write(operator, x, linear.weight, *bias, **linear.attributes, **attributes)
         # Shape inference does not cover vendor operators.
-        computed.type, computed.shape = linear.x.type, ir.Shape([None, d_out])
-        leading, last = _leading(op, linear), op.integers(d_out)
-        # allowzero: an empty batch is a size of 0 and not "as before".
-        y = op.Reshape(computed, op.Concat(leading, last, axis=0), allowzero=1)
+        y.type, y.shape = linear.x.type, ir.Shape([None, d_out])
+        return y
+
+    y = by_rows(op, linear.x, (d_in, d_out), gemm, opset_of(linear.product))
     return layout.again(op, y, linear.moved)
 
 
-def _leading(op: Builder, linear: Linear) -> ir.Value:
-    """Write the shape of the input without its last axis."""
-    if opset_of(linear.product) >= SHAPE_WITH_END:
-        return op.Shape(linear.x, end=-1)
-    return op.Slice(op.Shape(linear.x), *map(op.integers, (0, -1)))
+def by_rows(
+    op: Builder, x: ir.Value, sizes: tuple[int, int], compute: Callable[[ir.Value], ir.Value], opset: int
+) -> ir.Value:
+    """Write a computation on rows, ``[tokens, d_in]`` to ``[tokens, d_out]``, for an input of any rank."""
+    d_in, d_out = sizes
+    if rank(x) == 2:
+        return compute(x)
+    y = compute(op.Reshape(x, op.integers(-1, d_in)))
+    has_end = opset >= SHAPE_WITH_END
+    leading = op.Shape(x, end=-1) if has_end else op.Slice(op.Shape(x), *map(op.integers, (0, -1)))
+    # allowzero: an empty batch is a size of 0 and not "as before".
+    return op.Reshape(y, op.Concat(leading, op.integers(d_out), axis=0), allowzero=1)

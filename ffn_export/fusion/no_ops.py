@@ -19,7 +19,7 @@ _INFERENCE_ONLY = 7
 def remove(model: ir.Model) -> None:
     """Remove the no-ops of every graph of the model, in place."""
     opset = model.opset_imports.get("", 0)
-    for graph in (model.graph, *model.graph.subgraphs()):
+    for graph in tuple(model.graphs()):
         for node in graph:
             source = input_at(node, 0)
             if source is None or not _does_nothing(node, source, opset) or node.outputs[0].is_graph_output():

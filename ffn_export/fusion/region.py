@@ -10,7 +10,7 @@ import onnx_ir as ir
 from ffn_export.core.activations import OPERATORS
 from ffn_export.core.words import words
 from ffn_export.fusion.rule import Operator, standard
-from ffn_export.fusion.views import input_at, is_one_of
+from ffn_export.fusion.views import input_at, is_one_of, producer
 
 LAYOUT = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Cast", "Identity", "Flatten", "Dropout")
 HALVES = ("Split", "Slice")
@@ -48,8 +48,8 @@ class Region:
         """Read backwards from a value. Return False if anything else than a feed-forward is found."""
         if value is None or self.is_given(value):
             return value is not None
-        node = value.producer()
-        if node is None or node.graph is not graph or len(self.seen) > LARGEST:
+        node = producer(value, within=graph)
+        if node is None or len(self.seen) > LARGEST:
             return False
         if node in self.seen:
             return True

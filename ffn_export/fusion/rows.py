@@ -50,7 +50,9 @@ def unshaped(value: ir.Value, sizes: Sequence[int]) -> ir.Value:
 
 def of(op: Builder, value: ir.Value, sizes: Sequence[int]) -> ir.Value:
     """Return a row in the shape of these axes: the value itself if it has that shape, else a new constant."""
-    if value.shape is not None and list(value.shape) == list(sizes) and not _is_expression(value):
+    is_computed = value.producer() is not None and not constants.is_constant(value)
+    is_expression = is_computed and constants.evaluate(value) is not None
+    if value.shape is not None and list(value.shape) == list(sizes) and not is_expression:
         return value
     array = constants.evaluate(value)
     assert array is not None, f"{value.name} was taken for a row"
@@ -77,10 +79,6 @@ def is_ones(value: ir.Value | None) -> bool:
     """Whether a row is constant and all ones."""
     array = constants.evaluate(value)
     return array is not None and bool((array == 1).all())
-
-
-def _is_expression(value: ir.Value) -> bool:
-    return value.producer() is not None and constants.evaluate(value) is not None and not constants.is_constant(value)
 
 
 def _stripped(shape: tuple[int, ...], keep: int) -> tuple[int, ...]:

@@ -46,12 +46,9 @@ def _escaping(nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> str | No
             outside = next((user for user, _ in value.uses() if user not in nodes), None)
             if outside is not None:
                 where = "inside a subgraph" if outside.graph is not node.graph else f"by {outside.op_type}"
-                return f"intermediate {value.name!r} is also read {where}{_named(outside)}"
+                at = f", at node {outside.name!r}" if outside.name else ""
+                return f"intermediate {value.name!r} is also read {where}{at}"
     return None
-
-
-def _named(node: ir.Node) -> str:
-    return f", at node {node.name!r}" if node.name else ""
 
 
 def reads_what_goes(written: Sequence[ir.Node], nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> str | None:

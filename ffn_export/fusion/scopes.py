@@ -16,7 +16,7 @@ from ffn_export.fusion.builder import Names
 def rename_shadowing(model: ir.Model) -> None:
     """Rename, in place, every value of a subgraph that hides one of an outer graph."""
     names: Names | None = None
-    for outer in (model.graph, *model.graph.subgraphs()):  # a body may hold bodies, too
+    for outer in model.graphs():  # a body may hold bodies, too
         own = {str(value.name) for value in _own(outer)}
         for graph in outer.subgraphs():
             for value in _own(graph):

@@ -83,8 +83,9 @@ def _product(y: ir.Value, graph: object) -> Iterator[Gated]:
 def _sum(y: ir.Value, graph: object) -> Iterator[Gated]:
     """Read ``c * (a * x + b * x * g)`` as ``x`` times ``c * a + c * b * g``."""
     outer = algebra.product(y, graph)
-    add = producer(next(iter(outer.factors)), "Add", "Sub") if [*outer.factors.values()] == [1.0] else None
-    if add is None or add.graph is not graph or len(inputs_of(add)) != 2:
+    is_plain = [*outer.factors.values()] == [1.0]
+    add = producer(next(iter(outer.factors)), "Add", "Sub", within=graph) if is_plain else None
+    if add is None or len(inputs_of(add)) != 2:
         return
     (left, right), sign = inputs_of(add), -1.0 if add.op_type == "Sub" else 1.0
     for alone, its_sign, with_gate, its_own in ((left, 1.0, right, sign), (right, sign, left, 1.0)):
@@ -112,8 +113,8 @@ def _functions(gate: ir.Value, graph: object, power: float) -> Iterator[_Functio
         return
     offset = constant[0] if constant else _ZERO
     ((value, exponent),) = rest[0].factors.items()
-    inner = producer(value)
-    if inner is None or inner.graph is not graph or exponent != 1:
+    inner = producer(value, within=graph)
+    if inner is None or exponent != 1:
         return
     if power == -1:
         yield from _logistic(inner, rest[0], offset, (*nodes, *rest[0].nodes))
@@ -137,8 +138,8 @@ def _inner(node: ir.Node) -> tuple[Kind, ir.Value, tuple[ir.Node, ...]] | None:
     x, kind = input_at(node, 0), _KINDS.get(node.op_type)
     if x is None or kind is None or node.domain != "":
         return None
-    softplus = producer(x, "Softplus") if kind == "tanh" else None
-    argument = None if softplus is None or softplus.graph is not node.graph else input_at(softplus, 0)
+    softplus = producer(x, "Softplus", within=node.graph) if kind == "tanh" else None
+    argument = input_at(softplus, 0)
     if softplus is None or argument is None:
         return kind, x, (node,)
     return "tanh of softplus", argument, (node, softplus)
@@ -146,13 +147,10 @@ def _inner(node: ir.Node) -> tuple[Kind, ir.Value, tuple[ir.Node, ...]] | None:
 
 def _logistic(inner: ir.Node, term: Product, offset: Coefficient, nodes: tuple[ir.Node, ...]) -> Iterator[_Function]:
     """Read ``1 / (1 + exp(-u))`` as ``sigmoid(u)``, only if a node negates ``u``, so that ``u`` is a value."""
-    x = input_at(inner, 0)
-    negated = producer(x, "Neg")
-    argument = None if negated is None else input_at(negated, 0)
-    is_logistic = offset.equals(1.0) and term.coefficient.equals(1.0)
-    if negated is None or argument is None or negated.graph is not inner.graph:
-        return
-    if is_standard(inner, "Exp") and is_logistic:
+    negated = producer(input_at(inner, 0), "Neg", within=inner.graph)
+    argument = input_at(negated, 0)
+    is_logistic = is_standard(inner, "Exp") and offset.equals(1.0) and term.coefficient.equals(1.0)
+    if negated is not None and argument is not None and is_logistic:
         axes = max(offset.rank, term.coefficient.rank)
         yield "sigmoid", argument, Coefficient(0.0, rank=axes), Coefficient(rank=axes), inner, (*nodes, inner, negated)
 
@@ -164,10 +162,9 @@ def _candidates(y: ir.Value, gate: ir.Value, graph: object) -> Iterator[ir.Value
     def visit(value: ir.Value | None, depth: int) -> None:
         if value is None or value is gate or depth > 4:
             return
-        below = producer(value, "Mul", "Div", "Neg")
-        if below is not None and below.graph is graph:
-            for each in below.inputs:
-                visit(each, depth + 1)
+        below = producer(value, "Mul", "Div", "Neg", within=graph)
+        for each in () if below is None else below.inputs:
+            visit(each, depth + 1)
         if value is not y and algebra.coefficient(value) is None:
             seen.setdefault(value)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import onnx_ir as ir
 
 from ffn_export.fusion.inference import PartnerDim
+from ffn_export.fusion.views import int_of, rank
 
 
 def is_row_of(row: ir.Value | None, x: ir.Value | None) -> bool:
@@ -55,3 +56,8 @@ def last_size(x: ir.Value | None) -> int | None:
     """Return the size of the last axis, or None if it is not known."""
     last = x.shape[-1] if x is not None and x.shape is not None and len(x.shape) else None
     return last if isinstance(last, int) else None
+
+
+def is_along_last(node: ir.Node, x: ir.Value | None, default: int) -> bool:
+    """Whether the attribute ``axis``, which has this default, names the last axis of a value."""
+    return int_of(node, "axis", default) in (-1, (rank(x) or 0) - 1)

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from ffn_export.fusion import constants
 from ffn_export.fusion.activations import CHAINED, activation_name
 from ffn_export.fusion.forms.padded_widths.units import plain_shape
+from ffn_export.fusion.linear import is_turned, weight_of
 from ffn_export.fusion.region import ELEMENTWISE, LARGEST, LAYOUT, Region, through
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.shapes import last_size
@@ -78,8 +79,14 @@ class Unfused:
 
 def find(model: ir.Model) -> list[FoundSite]:
     """Return all sites of the model's graphs, in graph order of their last nodes."""
-    graphs = (model.graph, *model.graph.subgraphs(), *model.functions.values())
+    graphs = (*model.graphs(), *model.functions.values())
     return _joined(site for graph in graphs for node in graph for site in _sites_ending_at(node))
+
+
+def feed_forwards(model: ir.Model) -> list[FoundSite]:
+    """Return the feed-forwards of the model, without those inside its functions."""
+    in_functions = {node for function in model.functions.values() for node in function.all_nodes()}
+    return [site for site in find(model) if site.kind == "feed_forward" and site.nodes[-1] not in in_functions]
 
 
 def _joined(found: Iterable[FoundSite]) -> list[FoundSite]:
@@ -204,14 +211,11 @@ def weight_sizes(node: ir.Node) -> tuple[int, int] | None:
         return (d_in, d_out) if d_in and d_out else None
     if not is_one_of(node, *PRODUCTS) or int_of(node, "transA", 0):
         return None
-    source, weight = input_at(node, 0), input_at(node, 1)
-    if source is None or weight is None or not constants.is_fixed(weight) or weight.shape is None:
-        return None
-    if len(weight.shape) != 2 or not all(isinstance(size, int) for size in weight.shape):
+    weight = weight_of(node)
+    if weight is None or input_at(node, 0) is None:
         return None
     d_in, d_out = plain_shape(weight).numpy()
-    turned = node.op_type != "MatMul" and int_of(node, "transB", 0)
-    return (d_out, d_in) if turned else (d_in, d_out)
+    return (d_out, d_in) if is_turned(node) else (d_in, d_out)
 
 
 def _bias_after(product: ir.Node) -> ir.Node | None:

@@ -161,11 +161,8 @@ def _of_sizes(nodes: Sequence[ir.Node], own: Collection[ir.Node]) -> list[ir.Nod
     found: list[ir.Node] = []
     waiting = [input_at(node, 1) for node in nodes]
     while waiting:
-        value = waiting.pop()
-        node = producer(value)
-        if node is None or node in found or node.graph is not nodes[0].graph:
-            continue
-        if is_private(node, (*own, *found)):
+        node = producer(waiting.pop(), within=nodes[0].graph)
+        if node is not None and node not in found and is_private(node, (*own, *found)):
             found.append(node)
             waiting += node.inputs
     return [node for node in found if node not in own]
@@ -218,15 +215,12 @@ def _square_root(found: Mean, graph: object) -> tuple[ir.Value, tuple[ir.Node, .
     """Return the value that is squared under a mean, and the nodes that square it."""
     if found.squared:
         return found.source, ()
-    node = producer(found.source, "Pow", "Mul")
-    if node is None or node.graph is not graph:
-        return None
+    node = producer(found.source, "Pow", "Mul", within=graph)
     inputs = inputs_of(node)
-    if len(inputs) != 2:
+    if node is None or len(inputs) != 2:
         return None
-    if algebra.exponent_of(node) == 2 if node.op_type == "Pow" else are_same(inputs[0], inputs[1]):
-        return inputs[0], (node,)
-    return None
+    is_square = algebra.exponent_of(node) == 2 if node.op_type == "Pow" else are_same(*inputs)
+    return (inputs[0], (node,)) if is_square else None
 
 
 def centred(value: ir.Value, graph: object, *, is_usable: bool = True) -> Centred | None:
@@ -237,15 +231,15 @@ def centred(value: ir.Value, graph: object, *, is_usable: bool = True) -> Centre
         graph: The graph that its nodes are in.
         is_usable: Whether the mean has to be one that a norm can use.
     """
-    cast = producer(value, "Cast")
-    if cast is not None and cast.graph is graph and value.dtype == ir.DataType.FLOAT:
+    cast = producer(value, "Cast", within=graph)
+    if cast is not None and value.dtype == ir.DataType.FLOAT:
         narrow = input_at(cast, 0)
         inner = None
         if narrow is not None and narrow.dtype in _HALVES:
             inner = centred(narrow, graph, is_usable=is_usable)
         return None if inner is None else replace(inner, nodes=(cast, *inner.nodes), widened=value.dtype)
-    node = producer(value, "Sub", "Add")
-    if node is None or node.graph is not graph:
+    node = producer(value, "Sub", "Add", within=graph)
+    if node is None:
         return None
     is_difference = node.op_type == "Sub"
     sign = 1.0 if is_difference else -1.0

@@ -48,7 +48,7 @@ class _MixedRegion(Region):
 def find(model: ir.Model) -> Iterator[Unfused]:
     """Yield the experts and then the mixed feed-forwards, each in graph order of their last nodes."""
     for recognise in (_experts, _mixed):
-        for graph in (model.graph, *model.graph.subgraphs(), *model.functions.values()):
+        for graph in (*model.graphs(), *model.functions.values()):
             yield from (found for node in graph if (found := recognise(node)) is not None)
 
 

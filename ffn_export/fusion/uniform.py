@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.core.words import words
 from ffn_export.fusion import constants
 from ffn_export.fusion.views import inputs_of, int_of, is_standard
@@ -66,7 +65,7 @@ def _computed(node: ir.Node, elements: list[Any]) -> Any:
 
 
 def _only(value: ir.Value) -> Any:
-    tensor = constant_tensor(value)
+    tensor = constants.tensor_of(value)
     if tensor is None or not 0 < tensor.size <= _LARGEST:
         return None
     array = constants.evaluate(value)

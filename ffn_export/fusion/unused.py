@@ -15,7 +15,7 @@ _ANNOTATION = "quant_parameter_tensor_names"
 def remove_unused(model: ir.Model) -> None:
     """Remove nodes and initializers that nothing reads. Keep nodes without outputs, which onnx-ir's pass removes."""
     annotating = {name for value in _values(model) for name in value.meta.get(_ANNOTATION, {}).values()}
-    for graph in reversed((model.graph, *model.graph.subgraphs())):  # a subgraph before the graph that it reads from
+    for graph in reversed(tuple(model.graphs())):  # a subgraph before the graph that it reads from
         for node in reversed(graph):
             if node.outputs and not any(map(is_read, node.outputs)):
                 graph.remove(node, safe=True)
@@ -25,6 +25,6 @@ def remove_unused(model: ir.Model) -> None:
 
 
 def _values(model: ir.Model) -> Iterator[ir.Value]:
-    for graph in (model.graph, *model.graph.subgraphs()):
+    for graph in model.graphs():
         yield from (*graph.inputs, *graph.initializers.values())
         yield from (value for node in graph for value in node.outputs)

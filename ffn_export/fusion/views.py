@@ -17,29 +17,36 @@ def is_one_of(node: ir.Node, *operators: str) -> bool:
     return node.op_type in operators and node.domain in ("", "com.microsoft")
 
 
-def inputs_of(node: ir.Node) -> tuple[ir.Value, ...]:
-    """Return all inputs; an empty tuple if one is left out."""
-    given = tuple(value for value in node.inputs if value is not None)
-    return given if len(given) == len(node.inputs) else ()
+def inputs_of(node: ir.Node | None) -> tuple[ir.Value, ...]:
+    """Return all inputs; an empty tuple if one is left out, or for no node."""
+    inputs = () if node is None else node.inputs
+    given = tuple(value for value in inputs if value is not None)
+    return given if len(given) == len(inputs) else ()
 
 
-def input_at(node: ir.Node, index: int) -> ir.Value | None:
-    """Return an input, or None if it is left out or the node has fewer."""
-    return node.inputs[index] if index < len(node.inputs) else None
+def input_at(node: ir.Node | None, index: int) -> ir.Value | None:
+    """Return an input, or None if it is left out, or the node has fewer, or for no node."""
+    return node.inputs[index] if node is not None and index < len(node.inputs) else None
 
 
 def orders(node: ir.Node | None) -> tuple[tuple[ir.Value, ir.Value], ...]:
     """Return the two inputs of a node in both orders; nothing for another number of inputs."""
-    given = () if node is None else inputs_of(node)
+    given = inputs_of(node)
     return ((given[0], given[1]), (given[1], given[0])) if len(given) == 2 else ()
 
 
-def producer(value: ir.Value | None, *operators: str) -> ir.Node | None:
-    """Return the node that computes a value, if it is one of these standard operators (any, if none is named)."""
+def producer(value: ir.Value | None, *operators: str, within: object = None) -> ir.Node | None:
+    """Return the node that computes a value, or None.
+
+    Args:
+        value: The value.
+        operators: Standard operators that the node may be; any if none is named.
+        within: Graph that the node must be in; None for any graph.
+    """
     node = None if value is None else value.producer()
     if node is None or (operators and not is_standard(node, *operators)):
         return None
-    return node
+    return node if within is None or node.graph is within else None
 
 
 def rank(value: ir.Value | None) -> int | None:

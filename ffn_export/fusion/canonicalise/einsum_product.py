@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion import constants
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.rule import Found, Rule, replacing, standard
@@ -67,7 +66,7 @@ def _same_size(x: ir.Value, matrix: ir.Value, is_turned: bool) -> bool:
 
 
 def _turned(op: Builder, matrix: ir.Value) -> ir.Value:
-    tensor = constant_tensor(matrix)
+    tensor = constants.tensor_of(matrix)
     assert tensor is not None
     rows, columns = tensor.shape.numpy()
     return op.computed(lambda: tensor.numpy().T, tensor.dtype, (columns, rows))

@@ -31,8 +31,8 @@ class HalfNorm(Rule):
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the casts around the norm."""
-        norm = producer(input_at(node, 0), *NORMS)
-        there = None if norm is None or norm.graph is not node.graph else producer(input_at(norm, 0), "Cast")
+        norm = producer(input_at(node, 0), *NORMS, within=node.graph)
+        there = producer(input_at(norm, 0), "Cast")
         if norm is None or there is None or any(map(is_read, norm.outputs[1:])):
             return None
         x = input_at(there, 0)
@@ -69,8 +69,7 @@ def _fits(row: ir.Value, half: ir.DataType) -> bool:
 
 
 def _halved(op: Builder, row: ir.Value, half: ir.DataType) -> ir.Value:
-    source = producer(row, "Cast")
-    before = None if source is None else source.inputs[0]
+    before = input_at(producer(row, "Cast"), 0)
     if before is not None and before.dtype == half and constants.is_constant(before):
         return before
     array = constants.evaluate(row)

@@ -67,7 +67,7 @@ def _find(node: ir.Node) -> tuple[NormParts, ir.Value | None] | None:
         biases = [t for t in rest if t not in negative]
         if len(positive) != 1 or len(negative) != 1 or len(biases) > 1:
             continue
-        scale = _scale(positive[0], centre.x, value)
+        scale = {row: power for row, power in positive[0].factors.items() if row is not centre.x and row is not value}
         means = [factor for factor in negative[0].factors if factor is not value and factor not in scale]
         own = mean(Product(ONE, {means[0]: 1.0}), graph) if len(means) == 1 else None
         if own is None or own.problem is not None or own.squared:
@@ -89,10 +89,6 @@ def _find(node: ir.Node) -> tuple[NormParts, ir.Value | None] | None:
         )
         return parts, bias
     return None
-
-
-def _scale(term: Product, x: ir.Value, value: ir.Value) -> dict[ir.Value, float]:
-    return {factor: power for factor, power in term.factors.items() if factor is not x and factor is not value}
 
 
 def _bias(terms: list[Product], width: int | None) -> ir.Value | None:

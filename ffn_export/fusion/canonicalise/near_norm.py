@@ -15,7 +15,7 @@ from ffn_export.fusion import algebra, constants
 from ffn_export.fusion.algebra import ONE
 from ffn_export.fusion.memory import remembered
 from ffn_export.fusion.statistics import Centred, are_same, centred, mean_square
-from ffn_export.fusion.views import input_at, inputs_of, is_standard, producer
+from ffn_export.fusion.views import input_at, inputs_of, producer
 
 _ADDED = "epsilon is added to the root, not under it"
 _FLOOR = "epsilon is a floor below the root, not added under it"
@@ -71,10 +71,9 @@ def _is_centred_as(value: ir.Value, centre: Centred | None, graph: object) -> bo
 
 def _guarded(value: ir.Value, graph: object) -> tuple[str, _Root, tuple[ir.Node, ...]] | None:
     """Read a divisor as a root kept from zero. Return the problem, the root, and the nodes that keep it from zero."""
-    node = producer(value)
-    expand = node if is_standard(node, "Expand") else None
-    node = node if expand is None else producer(input_at(expand, 0))
-    if node is None or node.graph is not graph or not is_standard(node, "Add", "Clip", "Max"):
+    expand = producer(value, "Expand")
+    node = producer(value if expand is None else input_at(expand, 0), "Add", "Clip", "Max", within=graph)
+    if node is None:
         return None
     computed = _beside_constants(node)
     root = None if computed is None else _root(computed, graph)
@@ -85,8 +84,8 @@ def _guarded(value: ir.Value, graph: object) -> tuple[str, _Root, tuple[ir.Node,
 
 def _floored(value: ir.Value, graph: object) -> tuple[str, _Root, tuple[ir.Node, ...]] | None:
     """Read the argument of a root as a mean of squares kept from zero."""
-    node = producer(value, "Clip", "Max")
-    if node is None or node.graph is not graph:
+    node = producer(value, "Clip", "Max", within=graph)
+    if node is None:
         return None
     computed = _beside_constants(node)
     statistic = None if computed is None else mean_square(computed, graph)
@@ -101,8 +100,8 @@ def _beside_constants(node: ir.Node) -> ir.Value | None:
 
 def _root(value: ir.Value, graph: object) -> _Root | None:
     product = algebra.product(value, graph)
-    lengths = [producer(factor, "ReduceL2") for factor, power in product.factors.items() if power == 1]
-    if len(product.factors) == len(lengths) == 1 and (length := lengths[0]) is not None and length.graph is graph:
+    lengths = [producer(factor, "ReduceL2", within=graph) for factor, power in product.factors.items() if power == 1]
+    if len(product.factors) == len(lengths) == 1 and (length := lengths[0]) is not None:
         source = input_at(length, 0)
         return None if source is None else _Root(source, True, (*product.nodes, length))
     squares = [factor for factor, power in product.factors.items() if power == 0.5]

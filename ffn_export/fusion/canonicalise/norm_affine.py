@@ -103,8 +103,8 @@ class NormBias(NormAffine):
 def _norm_and_row(node: ir.Node, norms: tuple[str, ...]) -> list[tuple[ir.Node, ir.Value]]:
     found = []
     for value, row in orders(node):
-        norm = producer(value, *norms)
-        if norm is not None and norm.graph is node.graph and len(norm.inputs) > 1:
+        norm = producer(value, *norms, within=node.graph)
+        if norm is not None and len(norm.inputs) > 1:
             found.append((norm, row))
     return found
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ffn_export.fusion import layout
+from ffn_export.fusion.canonicalise.norm_affine import NORMS
 from ffn_export.fusion.rule import Found, Match, Rule, standard
-from ffn_export.fusion.shapes import are_same_axes
-from ffn_export.fusion.views import input_at, int_of, is_read, is_standard, producer, rank, readers
+from ffn_export.fusion.shapes import are_same_axes, is_along_last
+from ffn_export.fusion.views import input_at, is_read, is_standard, producer, readers
 
 
 class NormOfRows(Rule):
@@ -27,13 +28,12 @@ class NormOfRows(Rule):
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the reshapes around the norm."""
-        norm = producer(input_at(node, 0), "LayerNormalization", "RMSNormalization")
-        rows = None if norm is None or norm.graph is not node.graph else input_at(norm, 0)
+        norm = producer(input_at(node, 0), *NORMS, within=node.graph)
+        rows = input_at(norm, 0)
         if norm is None or rows is None or len(readers(norm.outputs[0])) > 1 or norm.outputs[0].is_graph_output():
             return None
         seen = layout.before(rows, node.graph)
-        is_last = int_of(norm, "axis", -1) in (-1, (rank(rows) or 0) - 1)
-        if not seen.nodes or not is_last or not _has_shape_of(node, seen.value):
+        if not seen.nodes or not is_along_last(norm, rows, -1) or not _has_shape_of(node, seen.value):
             return None
         others = [_reshaped(value, seen.value) for value in norm.outputs[1:] if is_read(value)]
         if any(each is None for each in others) or (others and len(others) < len(norm.outputs) - 1):

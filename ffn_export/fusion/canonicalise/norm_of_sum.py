@@ -14,8 +14,8 @@ import onnx_ir as ir
 from ffn_export.fusion import constants, rows
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.rule import Found, Match, Rule, standard
-from ffn_export.fusion.shapes import last_size
-from ffn_export.fusion.views import input_at, int_of, is_read, producer, rank, readers
+from ffn_export.fusion.shapes import is_along_last, last_size
+from ffn_export.fusion.views import input_at, is_read, producer, rank, readers
 
 _FUSED_RANK = 3
 
@@ -30,13 +30,13 @@ class NormOfSum(Rule):
     def match(self, node: ir.Node) -> Found:
         """Recognise a norm that would be broken."""
         x = input_at(node, 0)
-        add = producer(x, "Add")
-        if x is None or add is None or add.graph is not node.graph or len(add.inputs) != 2:
+        add = producer(x, "Add", within=node.graph)
+        if x is None or add is None or len(add.inputs) != 2:
             return None
         if rank(x) not in (None, _FUSED_RANK):
             return None
-        over_last = int_of(node, "axis", -1) in (-1, _FUSED_RANK - 1 if rank(x) is not None else -1)
-        single = [row for row in node.inputs[1:] if row is not None and _is_single(row)]
+        over_last = is_along_last(node, x, -1)
+        single = [row for row in node.inputs[1:] if row is not None and row.shape == [1]]
         if last_size(x) == 1 or (over_last and not single) or rank(input_at(node, 1)) not in (None, 1):
             return None
         width = last_size(x)
@@ -45,10 +45,6 @@ class NormOfSum(Rule):
         is_shared = x.is_graph_output() or any(reader is not node for reader in readers(x))
         outputs = (*_read(node), *((x,) if is_shared else ()))
         return Match((add, node), outputs, lambda op: _summed(op, node, add, keeps_sum=is_shared))
-
-
-def _is_single(row: ir.Value) -> bool:
-    return row.shape is not None and list(row.shape) == [1]
 
 
 def _read(node: ir.Node) -> tuple[ir.Value, ...]:

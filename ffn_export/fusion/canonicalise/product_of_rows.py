@@ -13,10 +13,10 @@ import onnx_ir as ir
 
 from ffn_export.fusion import constants, rows
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.linear import PRODUCTS
+from ffn_export.fusion.linear import PRODUCTS, is_plain_product, is_turned
 from ffn_export.fusion.rule import Found, Rule, replacing, standard
 from ffn_export.fusion.shapes import are_same_axes, last_size
-from ffn_export.fusion.views import float_of, input_at, int_of, is_standard, producer
+from ffn_export.fusion.views import input_at, producer
 
 
 class ProductOfRows(Rule):
@@ -29,12 +29,11 @@ class ProductOfRows(Rule):
     def match(self, node: ir.Node) -> Found:
         """Recognise the product before a Reshape, and the Reshape before that."""
         product = producer(node.inputs[0], *PRODUCTS)
-        before = None if product is None else producer(product.inputs[0], "Reshape")
-        source, shape = None if before is None else before.inputs[0], node.outputs[0].shape
+        source, shape = input_at(producer(input_at(product, 0), "Reshape"), 0), node.outputs[0].shape
         if product is None or source is None or source.shape is None or shape is None or len(shape) < 3:
             return None
         weight, addend = input_at(product, 1), input_at(product, 2)
-        if not constants.is_fixed(weight) or weight is None or not _is_plain(product):
+        if not constants.is_fixed(weight) or weight is None or not is_plain_product(product):
             return None
         d_in, d_out, leading = last_size(product.inputs[0]), last_size(product.outputs[0]), list(shape)[:-1]
         if d_in is None or d_out is None or last_size(node.outputs[0]) != d_out:
@@ -46,16 +45,8 @@ class ProductOfRows(Rule):
             return None
         if addend is not None and not rows.fits(addend, 2, [d_out]):
             return None
-        turned = bool(int_of(product, "transB", 0))
         x = (source, [0] * len(leading) + [d_in] if len(joined) > 1 else None)
-        return replacing((node, product), node.outputs[0], _write, x, weight, turned, addend, d_out)
-
-
-def _is_plain(product: ir.Node) -> bool:
-    if is_standard(product, "MatMul"):
-        return True
-    scaled = any(float_of(product, name, 1.0) != 1 for name in ("alpha", "beta"))
-    return not scaled and int_of(product, "transA", 0) == 0
+        return replacing((node, product), node.outputs[0], _write, x, weight, is_turned(product), addend, d_out)
 
 
 def _write(

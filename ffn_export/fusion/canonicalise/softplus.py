@@ -28,8 +28,9 @@ class Softplus(Rule):
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the ``Where``."""
-        is_above, x, curve = (producer(input_at(node, 0), "Greater", "GreaterOrEqual"), *node.inputs[1:3])
-        softplus = producer(curve, "Softplus")
+        x = input_at(node, 1)
+        is_above = producer(input_at(node, 0), "Greater", "GreaterOrEqual", within=node.graph)
+        softplus = producer(input_at(node, 2), "Softplus", within=node.graph)
         if is_above is None or softplus is None or x is None or x.dtype not in FUSABLE_DTYPES:
             return None
         threshold = input_at(is_above, 1)
@@ -37,7 +38,5 @@ class Softplus(Rule):
         if input_at(softplus, 0) is not x or input_at(is_above, 0) is not x or number is None or number < _LEAST:
             return None
         if threshold is None or width is None or constants.rank(threshold) > width:
-            return None
-        if any(each.graph is not node.graph for each in (is_above, softplus)):
             return None
         return replacing((node, is_above, softplus), node.outputs[0], lambda op, x: op.Softplus(x), x)

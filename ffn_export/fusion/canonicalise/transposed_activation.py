@@ -16,7 +16,7 @@ from ffn_export.core.activations import OPERATORS
 from ffn_export.fusion import constants
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.rule import Found, Match, Operator, Rule, standard
-from ffn_export.fusion.views import input_at, inputs_of, ints_of, is_standard
+from ffn_export.fusion.views import input_at, inputs_of, ints_of, is_standard, producer
 
 # With one input.
 ELEMENTWISE: frozenset[Operator] = (OPERATORS - {("com.microsoft", "BiasGelu")}) | standard(
@@ -63,8 +63,8 @@ class _Between:
 
     def grow(self, value: ir.Value) -> bool:
         """Read backwards from a value. Return False if it is computed from anything else."""
-        node = value.producer()
-        if node is None or node.graph is not self._graph or len(self.nodes) > _LARGEST:
+        node = producer(value, within=self._graph)
+        if node is None or len(self.nodes) > _LARGEST:
             return False
         if is_standard(node, "Transpose"):
             self.sources.add(node)

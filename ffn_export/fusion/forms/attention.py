@@ -39,7 +39,7 @@ def apply(model: ir.Model, log: Log, excluded: Collection[str]) -> dict[str, str
     if is_old or (_DOMAIN, _OPERATOR, "") in model.functions:
         return {}  # the latter gives the name another meaning
     names, calls, widened = Names(model), AttentionCalls(model), dict[tuple[object, ...], ir.Value]()
-    for graph in (model.graph, *model.graph.subgraphs()):
+    for graph in tuple(model.graphs()):
         before = log.applied[NAME]
         for found in find(model, graph, has_causal=False):
             if found.end.name in excluded or not _fits(found):

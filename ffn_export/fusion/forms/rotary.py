@@ -56,7 +56,7 @@ def apply(model: ir.Model, log: Log, excluded: Collection[str]) -> dict[str, str
     if model.opset_imports.get("", 0) < _LOWEST_OPSET:
         return {}
     names, angles = Names(model), _Angles()
-    for graph in (model.graph, *model.graph.subgraphs()):
+    for graph in tuple(model.graphs()):
         before = log.applied[NAME]
         for found in _find(model, graph, opset.ceiling(model)):
             rotation = found.rotation

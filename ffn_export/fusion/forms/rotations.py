@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion import constants
 from ffn_export.fusion.layout import keeps_last_axis
-from ffn_export.fusion.shapes import are_alike, last_size
-from ffn_export.fusion.views import input_at, inputs_of, int_of, is_standard, orders, producer, rank
+from ffn_export.fusion.shapes import are_alike, is_along_last, last_size
+from ffn_export.fusion.views import input_at, inputs_of, is_standard, orders, producer, rank
 
 # Operators that give equal numbers for equal numbers.
 _UNARY = ("Cast", "Cos", "Exp", "Identity", "Neg", "Reciprocal", "Sin", "Sqrt")
@@ -86,7 +85,8 @@ def _of_sum(node: ir.Node) -> Rotation | None:
                 source, are_neighbours, nodes = found
                 size = last_size(source)
                 assert size is not None
-                if all(_is_twice(each, size, are_neighbours) for each in (cos, sin)):
+                # They have a number for each channel, the same for both of a pair.
+                if all(last_size(v) == size and _repeats(v, are_neighbours, _LONGEST_PATH) for v in (cos, sin)):
                     nodes = (*nodes, first, second, node)
                     return Rotation(source, cos, sin, size, are_neighbours, node.outputs[0], nodes)
     return None
@@ -96,7 +96,7 @@ def _turned(value: ir.Value) -> tuple[ir.Value, bool, tuple[ir.Node, ...]] | Non
     """Read ``Concat(-second, first)``, or neighbours that change places, and return what is turned."""
     merge = producer(value, "Reshape", "Flatten")
     joined = producer(value if merge is None else merge.inputs[0], "Concat")
-    values = inputs_of(joined) if joined is not None and _is_last_axis(joined) else ()
+    values = inputs_of(joined) if joined is not None and _joins_last(joined) else ()
     if joined is None or len(values) != 2:
         return None
     nodes = [joined] if merge is None else [joined, merge]
@@ -107,7 +107,7 @@ def _turned(value: ir.Value) -> tuple[ir.Value, bool, tuple[ir.Node, ...]] | Non
         if len(nodes) != 4:
             return None
     negated = producer(values[0], "Neg")
-    second = None if negated is None else _part(negated.inputs[0])
+    second = _part(input_at(negated, 0))
     first = _part(values[1])
     if negated is None or first is None or second is None or first.source is not second.source:
         return None
@@ -122,7 +122,7 @@ def _turned(value: ir.Value) -> tuple[ir.Value, bool, tuple[ir.Node, ...]] | Non
 
 def _of_halves(node: ir.Node) -> Rotation | None:
     """Read ``Concat(first * cos - second * sin, second * cos + first * sin)``."""
-    given = inputs_of(node) if _is_last_axis(node) else ()
+    given = inputs_of(node) if _joins_last(node) else ()
     less, more = (producer(given[0], "Sub"), producer(given[1], "Add")) if len(given) == 2 else (None, None)
     if less is None or more is None or len(inputs_of(less)) != 2:
         return None
@@ -151,7 +151,7 @@ def _with_passing(found: Rotation) -> Rotation:
     if cut is None or len(users) != 1 or found.end.is_graph_output():
         return found
     join = next(iter(users))[0]
-    given = inputs_of(join) if is_standard(join, "Concat") and _is_last_axis(join) else ()
+    given = inputs_of(join) if is_standard(join, "Concat") and _joins_last(join) else ()
     passing = _part(given[1]) if len(given) == 2 and given[0] is found.end else None
     size = last_size(cut.source)
     if passing is None or passing.source is not cut.source or size is None:
@@ -174,14 +174,14 @@ def _place(part: _Part) -> tuple[int, int, int]:
 def _part(value: ir.Value | None) -> _Part | None:
     """Read a value as a part of the last axis of another, by Slice or Split."""
     node = producer(value, "Slice", "Split")
-    source = None if node is None else input_at(node, 0)
+    source = input_at(node, 0)
     size, axes = last_size(source), rank(source)
     if value is None or node is None or source is None or size is None or axes is None:
         return None
     if node.op_type == "Split":
         sizes = [last_size(each) for each in node.outputs]
         known = [each for each in sizes if each is not None]
-        if int_of(node, "axis", 0) not in (-1, axes - 1) or len(known) != len(sizes):
+        if not is_along_last(node, source, 0) or len(known) != len(sizes):
             return None
         place = value.index() or 0
         start = sum(known[:place])
@@ -195,8 +195,8 @@ def _part(value: ir.Value | None) -> _Part | None:
     return _Part(source, start, stop, step) if start < stop else None
 
 
-def _is_last_axis(concat: ir.Node) -> bool:
-    return int_of(concat, "axis", 0) in (-1, (rank(concat.outputs[0]) or 0) - 1)
+def _joins_last(concat: ir.Node) -> bool:
+    return is_along_last(concat, concat.outputs[0], 0)
 
 
 def _is_behind(unsqueeze: ir.Node) -> bool:
@@ -205,26 +205,22 @@ def _is_behind(unsqueeze: ir.Node) -> bool:
     return axes is not None and len(axes) == 1 and axes[0] in (-1, rank(unsqueeze.inputs[0]))
 
 
-def _is_twice(value: ir.Value, size: int, are_neighbours: bool) -> bool:
-    """Whether a value has a number for each channel, the same for both of a pair."""
-    return last_size(value) == size and _repeats(value, are_neighbours, _LONGEST_PATH)
-
-
 def _repeats(value: ir.Value | None, are_neighbours: bool, depth: int) -> bool:
     """Whether the numbers of both channels of each pair are proven to be the same."""
     if value is None or not depth:
         return False
     if rank(value) == 0 or last_size(value) == 1:
         return True
-    if constants.is_constant(value):
-        return _table_repeats(value, are_neighbours)
+    tensor = constants.tensor_of(value)
+    if tensor is not None:
+        return _table_repeats(tensor, are_neighbours)
     node = producer(value)
-    given = () if node is None else inputs_of(node)
+    given = inputs_of(node)
     if node is None or node.domain or not given:
         return False
     if node.op_type in (*_UNARY, *_BINARY):
         return all(_repeats(each, are_neighbours, depth - 1) for each in given)
-    if node.op_type == "Concat" and _is_last_axis(node) and not are_neighbours:
+    if node.op_type == "Concat" and _joins_last(node) and not are_neighbours:
         return len(given) == 2 and given[0] is given[1]
     if are_neighbours and node.op_type in ("Reshape", "Flatten") and _stacks(given[0], value):
         return True
@@ -234,11 +230,10 @@ def _repeats(value: ir.Value | None, are_neighbours: bool, depth: int) -> bool:
 
 def _keeps_rows(node: ir.Node, given: tuple[ir.Value, ...]) -> bool:
     """Whether a node takes whole rows, or repeats them."""
-    axes = rank(given[0]) or 0
     if node.op_type == "Gather":
-        return int_of(node, "axis", 0) not in (-1, axes - 1)
+        return not is_along_last(node, given[0], 0)
     if node.op_type == "Transpose":
-        order = node.attributes.get_ints("perm", ())
+        axes, order = rank(given[0]) or 0, node.attributes.get_ints("perm", ())
         return len(order) == axes and order[-1] == axes - 1
     return node.op_type in ("Expand", "Slice")  # where the last axis keeps its size
 
@@ -252,12 +247,11 @@ def _stacks(pairs: ir.Value, merged: ir.Value) -> bool:
     if node.op_type == "Expand":
         return last_size(node.inputs[0]) == 1
     given = inputs_of(node)
-    return len(given) == 2 and _is_last_axis(node) and given[0] is given[1]
+    return len(given) == 2 and _joins_last(node) and given[0] is given[1]
 
 
-def _table_repeats(value: ir.Value, are_neighbours: bool) -> bool:
-    tensor = constant_tensor(value)
-    if tensor is None or tensor.size > _LARGEST_TABLE:
+def _table_repeats(tensor: ir.TensorProtocol, are_neighbours: bool) -> bool:
+    if tensor.size > _LARGEST_TABLE:
         return False
     table = tensor.numpy()
     half = table.shape[-1] // 2

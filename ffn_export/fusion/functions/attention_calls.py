@@ -28,7 +28,7 @@ from ffn_export.fusion.functions.attention_scores import Scores, Step
 from ffn_export.fusion.functions.axes import Axes, Factor
 from ffn_export.fusion.functions.axes import behind as axes_behind
 from ffn_export.fusion.functions.heads import Heads, read_joined, read_keys, read_rows
-from ffn_export.fusion.shapes import are_same_axes
+from ffn_export.fusion.shapes import are_same_axes, is_along_last
 from ffn_export.fusion.views import inputs_of, int_of, is_standard, only_reader, rank, readers
 
 _FLOAT = ir.DataType.FLOAT
@@ -108,9 +108,8 @@ def _readable(softmax: ir.Node, has_causal: bool) -> Found | None:
 
 
 def _read(softmax: ir.Node, has_causal: bool) -> Found | None:
-    axes = rank(softmax.outputs[0])
-    scores = attention_scores.read(softmax.inputs[0]) if axes in (3, 4) else None
-    if scores is None or axes is None or int_of(softmax, "axis", -1) not in (-1, axes - 1):
+    scores = attention_scores.read(softmax.inputs[0]) if rank(softmax.outputs[0]) in (3, 4) else None
+    if scores is None or not is_along_last(softmax, softmax.outputs[0], -1):
         return None
     zeroed = _zeroed(softmax)
     weights = zeroed[-1].outputs[0] if zeroed else softmax.outputs[0]
@@ -128,7 +127,8 @@ def _read(softmax: ir.Node, has_causal: bool) -> Found | None:
     if has_causal:
         steps, is_causal = attention_scores.without_causal(steps, query, key)
     # A row that sees no key is told by the mask, which then must be the only one and alike for all heads.
-    if zeroed and steps and (is_causal or len(steps) > 1 or not _is_for_all_heads(steps[0], scores)):
+    is_for_all_heads = not scores.shapes or not steps or steps[0].sizes[-3] == 1
+    if zeroed and steps and (is_causal or len(steps) > 1 or not is_for_all_heads):
         return None
     ending = _behind(mixing, scores, query)
     if ending is None:
@@ -137,20 +137,8 @@ def _read(softmax: ir.Node, has_causal: bool) -> Found | None:
     core = (*scores.nodes, scores.product, softmax, *zeroed, *moved, mixing, *behind)
     scale, end = scores.scale * query.scale * key.scale, core[-1].outputs[0]
     is_joined = not scores.shapes
-    return Found(
-        query,
-        key,
-        value,
-        scale,
-        scores.by_head,
-        steps,
-        is_causal,
-        bool(zeroed),
-        is_joined,
-        end,
-        merging,
-        core,
-    )
+    by_head, zeroes = scores.by_head, bool(zeroed)
+    return Found(query, key, value, scale, by_head, steps, is_causal, zeroes, is_joined, end, merging, core)
 
 
 def _mixing(weights: ir.Value) -> tuple[tuple[ir.Node, ...], ir.Node | None]:
@@ -221,10 +209,6 @@ def _tells_hidden(node: ir.Node, *, of_weights: bool) -> bool:
         return is_standard(node, "IsNaN")
     detects = int_of(node, "detect_negative", 1), int_of(node, "detect_positive", 1)
     return is_standard(node, "IsInf") and detects == (1, 0)
-
-
-def _is_for_all_heads(step: Step, scores: Scores) -> bool:
-    return step.sizes[-3] == 1 or not scores.shapes
 
 
 def _behind(mixing: ir.Node, scores: Scores, query: Heads) -> tuple[tuple[ir.Node, ...], Merging | None] | None:

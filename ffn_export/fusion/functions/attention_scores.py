@@ -15,7 +15,6 @@ from itertools import dropwhile
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion import constants
 from ffn_export.fusion.functions.heads import Heads, factor_of
 from ffn_export.fusion.shapes import are_same_axes, are_same_operand_axes
@@ -226,14 +225,13 @@ def without_causal(steps: tuple[Step, ...], query: Heads, key: Heads) -> tuple[t
 
 def _triangle(mask: ir.Value | None) -> float | None:
     """Return the number above the diagonal of a mask that is 0 elsewhere; None for any other mask."""
-    if mask is None:
-        return None
-    if constants.is_constant(mask):
-        return _constant_triangle(mask)
+    tensor = constants.tensor_of(mask)
+    if tensor is not None:
+        return _constant_triangle(tensor)
     where = producer(mask, "Where")
-    equal = None if where is None else producer(where.inputs[0], "Equal")
-    lower = None if equal is None else producer(equal.inputs[0], "Trilu")
-    ones = None if lower is None else producer(lower.inputs[0], "Expand")
+    equal = producer(input_at(where, 0), "Equal")
+    lower = producer(input_at(equal, 0), "Trilu")
+    ones = producer(input_at(lower, 0), "Expand")
     if where is None or equal is None or lower is None or ones is None:
         return None
     numbers = [constants.number(each) for each in (*where.inputs[1:], equal.inputs[1], ones.inputs[0])]
@@ -243,9 +241,8 @@ def _triangle(mask: ir.Value | None) -> float | None:
     return hidden if hidden is not None and hidden <= _HIDDEN and others == [0, 0, 1] and is_lower else None
 
 
-def _constant_triangle(mask: ir.Value) -> float | None:
-    tensor = constant_tensor(mask)
-    if tensor is None or tensor.dtype != _FLOAT or not 1 < tensor.size <= _LARGEST_TRIANGLE:
+def _constant_triangle(tensor: ir.TensorProtocol) -> float | None:
+    if tensor.dtype != _FLOAT or not 1 < tensor.size <= _LARGEST_TRIANGLE:
         return None
     array = tensor.numpy()
     if array.ndim < 2 or array.size != array.shape[-1] * array.shape[-2]:

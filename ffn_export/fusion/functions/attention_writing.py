@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.core.constant_tensors import constant_tensor
+from ffn_export.fusion import constants
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.functions.attention_calls import Found
 from ffn_export.fusion.functions.attention_scores import Step
@@ -138,7 +138,7 @@ def _four_axes(step: Step, mask: ir.Value, found: Found, op: Builder) -> ir.Valu
 
 def _scaled_by_head(rows: ir.Value, factors: ir.Value, size: int, op: Builder) -> ir.Value:
     """Return queries in rows, those of each head times its factor."""
-    tensor = constant_tensor(factors)
+    tensor = constants.tensor_of(factors)
     assert tensor is not None
     y = op.Mul(rows, op.constant(np.repeat(tensor.numpy().reshape(-1), size)))
     y.type, y.shape = rows.type, rows.shape

@@ -26,11 +26,8 @@ def calls(model: ir.Model, places: Mapping[ir.Node, int]) -> Iterator[Call | tup
         model: The model. A call may be written before the next one is asked for.
         places: Position of every node in its graph.
     """
-    in_functions = {node for function in model.functions.values() for node in function.all_nodes()}
     taken: set[ir.Node] = set()
-    for site in sites.find(model):
-        if site.kind != "feed_forward" or site.nodes[-1] in in_functions:
-            continue
+    for site in sites.feed_forwards(model):
         reading = read_site(model, site, places) if taken.isdisjoint(site.nodes) else "it shares nodes with another"
         if isinstance(reading, Reading):
             reading = _refusal(reading) or reading

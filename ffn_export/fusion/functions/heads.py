@@ -145,8 +145,7 @@ def read_joined(value: ir.Value, *, apart: bool, are_keys: bool = False, may_rep
 
 def _before_joining(value: ir.Value) -> ir.Value | None:
     """Step back over the Reshape that joins batch and heads."""
-    join = producer(value, "Reshape")
-    source = None if join is None else join.inputs[0]
+    source = input_at(producer(value, "Reshape"), 0)
     axes = None if source is None else _four(source)
     if axes is None or value.shape is None or len(value.shape) != 3:
         return None
@@ -200,7 +199,7 @@ def _moved(heads: Heads) -> Heads:
     chain, value = list[tuple[ir.Node, ir.Value]](), heads.value
     while heads.order in (FIRST, _TURNED) and rank(heads.value) == 4 and len(chain) < _LONGEST_MOVE:
         node = value.producer()
-        source = None if node is None else input_at(node, 0)
+        source = input_at(node, 0)
         if node is None or source is None:
             break
         chain.append((node, value))
@@ -241,8 +240,7 @@ def _from_rows(heads: Heads, rows: ir.Value, order: str, chain: Sequence[tuple[i
 
 def _split(heads: Heads) -> Heads | None:
     """Step back over the Reshape that splits heads off rows."""
-    node = producer(heads.value, "Reshape")
-    source = None if node is None else node.inputs[0]
+    source = input_at(producer(heads.value, "Reshape"), 0)
     if source is None or source.shape is None or len(source.shape) != 3:
         return None
     wanted = [heads.batch, heads.length, heads.count * heads.size]
@@ -251,10 +249,9 @@ def _split(heads: Heads) -> Heads | None:
 
 def _repeated(heads: Heads) -> Heads | None:
     """Step back over Unsqueeze, Expand and Reshape, which repeat each head for its group."""
-    merge = producer(heads.value, "Reshape")
-    widen = None if merge is None else producer(merge.inputs[0], "Expand")
-    insert = None if widen is None else producer(widen.inputs[0], "Unsqueeze", "Reshape")
-    source = None if insert is None else insert.inputs[0]
+    widen = producer(input_at(producer(heads.value, "Reshape"), 0), "Expand")
+    insert = producer(input_at(widen, 0), "Unsqueeze", "Reshape")
+    source = input_at(insert, 0)
     if widen is None or insert is None or source is None:
         return None
     axes = _four(source)
@@ -280,9 +277,8 @@ def _turned_in_rows(value: ir.Value) -> ir.Value | None:
 
     ``Reshape(Transpose(Reshape(keys, [-1, length, size]), [0, 2, 1]), [batch, heads, size, length])``
     """
-    back = producer(value, "Reshape")
-    merge = None if back is None else producer(_before_turn(back.inputs[0], 0, 2, 1), "Reshape")
-    source = None if merge is None else merge.inputs[0]
+    merge = producer(_before_turn(input_at(producer(value, "Reshape"), 0), 0, 2, 1), "Reshape")
+    source = input_at(merge, 0)
     if merge is None or source is None:
         return None
     axes = _four(value)
@@ -301,8 +297,8 @@ def _takes_length(merge: ir.Node, source: ir.Value) -> bool:
     """Whether the middle one of the three sizes that a Reshape asks for is the length of its input."""
     target = producer(input_at(merge, 1), "Concat")
     is_whole = target is not None and len(target.inputs) == 3 and constants.integers(target.inputs[0]) == (-1,)
-    cut = producer(target.inputs[1], "Slice") if target is not None and is_whole else None
-    shape = None if cut is None else producer(cut.inputs[0], "Shape")
+    cut = producer(input_at(target, 1), "Slice") if is_whole else None
+    shape = producer(input_at(cut, 0), "Shape")
     if cut is None or shape is None or shape.inputs[0] is not source or set(shape.attributes) - {"start"}:
         return False
     bounds = [constants.integers(input_at(cut, place)) for place in (1, 2)]

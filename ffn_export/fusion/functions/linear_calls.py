@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.core.types import Array
 from ffn_export.fusion import constants, rows, safety
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.functions import surroundings
 from ffn_export.fusion.functions.contract import ATTENTION, DOMAIN, LINEAR, Attribute, Call
-from ffn_export.fusion.shapes import last_size
-from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, ints_of, is_standard, only_reader, rank
+from ffn_export.fusion.linear import is_plain_product, is_turned
+from ffn_export.fusion.shapes import is_along_last, last_size
+from ffn_export.fusion.views import input_at, inputs_of, ints_of, is_standard, only_reader, producer, rank
 
 NARROWEST = 8
 _FLOAT = ir.DataType.FLOAT
@@ -74,15 +74,13 @@ def read(node: ir.Node) -> Product | None:
     x, weight = input_at(node, 0), input_at(node, 1)
     if x is None or weight is None or x.dtype != _FLOAT or constants.is_fixed(x):
         return None
-    if is_standard(node, "Gemm") and (
-        int_of(node, "transA", 0) or any(float_of(node, name, 1.0) != 1 for name in ("alpha", "beta"))
-    ):
+    if not is_plain_product(node):
         return None
-    turned = is_standard(node, "Gemm") and int_of(node, "transB", 0) == 1
-    before = weight.producer()
-    if before is not None and is_standard(before, "Transpose") and ints_of(before, "perm") in ((1, 0), ()):
+    turned = is_turned(node)
+    before = producer(weight, "Transpose")
+    if before is not None and ints_of(before, "perm") in ((1, 0), ()):
         weight, turned = before.inputs[0], not turned
-    tensor = constant_tensor(weight) if weight is not None and constants.is_constant(weight) else None
+    tensor = constants.tensor_of(weight)
     if weight is None or tensor is None or tensor.dtype != _FLOAT or len(tensor.shape) != 2:
         return None
     d_in, d_out = tensor.shape.numpy()[::-1] if turned else tensor.shape.numpy()
@@ -100,9 +98,8 @@ def read(node: ir.Node) -> Product | None:
 
 
 def _is_bias(value: ir.Value, product: ir.Node, width: int) -> bool:
-    if not constants.is_constant(value) or value.dtype != _FLOAT:
-        return False
-    return rows.is_row(value, rank(product.outputs[0])) and rows.covers(value, [width])
+    is_float = constants.is_constant(value) and value.dtype == _FLOAT
+    return is_float and rows.fits(value, rank(product.outputs[0]), [width])
 
 
 class LinearCalls:
@@ -162,7 +159,7 @@ class LinearCalls:
 
 
 def _side_by_side(run: Sequence[Product], width: int, op: Builder) -> ir.Value:
-    tensors = [constant_tensor(product.weight) for product in run]
+    tensors = [constants.tensor_of(product.weight) for product in run]
     d_in, axis = last_size(run[0].x) or 0, 0 if run[0].is_transposed else 1
     shape = [width, d_in] if run[0].is_transposed else [d_in, width]
     return op.computed(lambda: np.concatenate([t.numpy() for t in tensors if t is not None], axis), _FLOAT, shape)
@@ -170,7 +167,7 @@ def _side_by_side(run: Sequence[Product], width: int, op: Builder) -> ir.Value:
 
 def _row(product: Product) -> Array:
     """Return a bias as one row; zeros for none."""
-    tensor = None if product.bias is None else constant_tensor(product.bias)
+    tensor = constants.tensor_of(product.bias)
     numbers = np.zeros(1, np.float32) if tensor is None else tensor.numpy().reshape(-1)
     return np.broadcast_to(numbers, (product.width,))
 
@@ -187,10 +184,8 @@ def _in_order(run: Iterable[Product]) -> list[Product]:
 
 def _split(product: Product) -> ir.Node | None:
     """Return the node that cuts the result along its last axis, if nothing else reads the result."""
-    split, axes = only_reader(product.end), rank(product.end)
-    if split is None or axes is None or not is_standard(split, "Split"):
-        return None
-    if int_of(split, "axis", 0) not in (-1, axes - 1):
+    split = only_reader(product.end)
+    if split is None or not is_standard(split, "Split") or not is_along_last(split, product.end, 0):
         return None
     sizes = [last_size(value) for value in split.outputs]
     return split if sum(size or 0 for size in sizes) == product.width and all(sizes) else None

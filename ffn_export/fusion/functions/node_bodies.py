@@ -8,6 +8,7 @@ comparison.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -16,7 +17,7 @@ from ffn_export.core.activations import SQUARE, TABLE
 from ffn_export.fusion.functions import bodies
 from ffn_export.fusion.functions.bodies import Setting
 from ffn_export.fusion.functions.body_builder import BodyBuilder
-from ffn_export.fusion.functions.contract import ATTENTION, DOMAIN, FEED_FORWARD, Attribute, Call
+from ffn_export.fusion.functions.contract import ATTENTION, DOMAIN, LINEAR, Attribute, Call
 from ffn_export.fusion.functions.portable import named
 
 _FLOAT = ir.TensorType(ir.DataType.FLOAT)
@@ -60,7 +61,8 @@ class _Body:
         """Write the body and return its results."""
         if self._call.kind is ATTENTION:
             return [self._attention()]
-        layer = self._feed_forward if self._call.kind is FEED_FORWARD else self._linear
+        is_linear = self._call.kind is LINEAR
+        layer = partial(self._product, weight="w", bias="b") if is_linear else self._feed_forward
         y = self._surrounded(layer)
         splits = self._attribute("splits")
         if splits is None:
@@ -91,9 +93,6 @@ class _Body:
             w = self.op.Transpose(w, perm=[1, 0])
         y = self.op.MatMul(x, w)
         return self.op.Add(y, self._given[bias]) if bias in self._given else y
-
-    def _linear(self, x: ir.Value) -> ir.Value:
-        return self._product(x, "w", "b")
 
     def _feed_forward(self, x: ir.Value) -> ir.Value:
         hidden = self._product(x, "w1", "b1")

@@ -150,7 +150,7 @@ class _Outliner:
             self._model.ir_version = max(self._model.ir_version, _LOWEST_IR_WITH_FUNCTIONS)
 
     def _graphs(self) -> list[ir.Graph]:
-        return [self._model.graph, *self._model.graph.subgraphs()]
+        return list(self._model.graphs())
 
     def _write(self, call: Call, op: Builder, behind: _Behind | None = None) -> None:
         """Replace nodes by a call.

@@ -19,6 +19,7 @@ from ffn_export.fusion.builder import Names, free_name
 from ffn_export.fusion.functions import bodies
 from ffn_export.fusion.functions.bodies import Body, Setting
 from ffn_export.fusion.functions.body_builder import BodyBuilder
+from ffn_export.fusion.linear import is_turned
 from ffn_export.fusion.shapes import last_size
 
 _MARK = "Body by ffn_export, in standard operators."
@@ -97,7 +98,9 @@ class _Uses:
         setting = _setting(self.model, self.nodes)
         if not setting.is_possible:
             return
-        activation = self._most_common_activation()
+        # A body cannot branch on a string, so the function has the most common activation only.
+        counts = Counter(node.attributes.get_string("activation", "") for node in self.nodes)
+        ((activation, _),) = counts.most_common(1)
         arity = max(len(_trimmed(node.inputs)) for node in self.nodes)
         present = {i for node in self.nodes for i, value in enumerate(node.inputs) if value is not None}
         fitting = []
@@ -117,10 +120,6 @@ class _Uses:
                     node.attributes[name] = ir.convenience.convert_attribute(name, value)
         function = self._function(arity, present, setting, fitting)
         self.model.functions[function.identifier()] = function
-
-    def _most_common_activation(self) -> str | None:
-        """Return the activation of the function: a body cannot branch on a string, so it has only one."""
-        return Counter(node.attributes.get_string("activation", "") for node in self.nodes).most_common(1)[0][0]
 
     def _is_given(self, node: ir.Node, index: int) -> bool:
         """Whether a node has an input that others have. A missing input is set to zeros if possible."""
@@ -143,7 +142,7 @@ class _Uses:
         weight = node.inputs[1]
         if weight is None or weight.shape is None or len(weight.shape) != 2:
             return None
-        size = weight.shape[0 if node.attributes.get_int("transB", 0) else 1]
+        size = weight.shape[0 if is_turned(node) else 1]
         return size if isinstance(size, int) else None
 
     def _zeros(self, width: int, dtype: ir.DataType) -> ir.Value:

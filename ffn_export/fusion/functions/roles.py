@@ -9,9 +9,11 @@ import onnx_ir as ir
 
 from ffn_export.core.activations import TABLE
 from ffn_export.fusion import constants
+from ffn_export.fusion.linear import is_plain_product, is_turned
 from ffn_export.fusion.region import ELEMENTWISE, HALVES, LAYOUT
+from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.sites import PRODUCTS, FoundSite
-from ffn_export.fusion.views import input_at, is_standard, rank, readers
+from ffn_export.fusion.views import input_at, is_standard, producer, rank, readers
 
 Attribute = int | float | str
 
@@ -99,8 +101,8 @@ class _Reader:
         seen: set[ir.Node] = set()
         while waiting:
             each = waiting.pop()
-            node = None if each is None else each.producer()
-            if each is None or node is None or node in seen or node.graph is not self.second.graph:
+            node = producer(each, within=self.second.graph)
+            if each is None or node is None or node in seen:
                 continue
             seen.add(node)
             if node in self.products:
@@ -126,8 +128,7 @@ class _Reader:
         """Return the nodes between the products."""
         waiting, seen = [input_at(self.second, 0)], set[ir.Node]()
         while waiting:
-            value = waiting.pop()
-            node = None if value is None else value.producer()
+            node = producer(waiting.pop())
             if node is None or node in seen or node in self.products:
                 continue
             seen.add(node)
@@ -158,11 +159,15 @@ def roles(site: FoundSite) -> Roles:
         if row is not None:
             values[bias] = row
     rows = {node for node in site.between if is_standard(node, "Add") and any(map(constants.is_fixed, node.inputs))}
-    gemms = [node for node in (*firsts, reader.second) if node.op_type != "MatMul"]
-    turned = {bool(node.attributes.get_int("transB", 0)) for node in gemms}
-    turned |= {False} if len(gemms) <= len(firsts) else set()
-    scaled = any(node.attributes.get_float(name, 1.0) != 1 for node in gemms for name in ("alpha", "beta"))
-    known = known and rows <= reader.placed and not scaled and len(turned) == 1 and _fit(values, turned == {True})
+    products = (*firsts, reader.second)
+    turned = set(map(is_turned, products))
+    known = (
+        known
+        and rows <= reader.placed
+        and all(map(is_plain_product, products))
+        and len(turned) == 1
+        and _fit(values, turned == {True})
+    )
     known = known and not reader.truncates()
     attributes, named = _activation(site)
     if packed:
@@ -205,8 +210,8 @@ def _order(reader: _Reader) -> tuple[tuple[ir.Node, ...], int, bool]:
 def _half(node: ir.Node, value: ir.Value) -> int | None:
     """Return which half of the last axis a value is; None for any other part."""
     source = input_at(node, 0)
-    width, part = (None if v is None or v.shape is None or not len(v.shape) else v.shape[-1] for v in (source, value))
-    if not isinstance(width, int) or not isinstance(part, int) or 2 * part != width:
+    width, part = last_size(source), last_size(value)
+    if width is None or part is None or 2 * part != width:
         return None
     if node.op_type == "Split":
         return value.index() if len(node.outputs) == 2 else None

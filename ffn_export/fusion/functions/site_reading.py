@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion import constants, safety
 from ffn_export.fusion.functions.roles import Attribute, Roles, roles
 from ffn_export.fusion.region import HALVES, LAYOUT
 from ffn_export.fusion.sites import QUANTIZED, FoundSite
-from ffn_export.fusion.views import input_at, is_standard, rank, readers
+from ffn_export.fusion.views import input_at, is_standard, producer, rank, readers
 
 _SHAPES = ("Shape", "Concat", "Gather", "Size", "Constant")
 _LARGEST_BAKED = 64
@@ -46,9 +45,7 @@ class Reading:
 
 def is_baked(value: ir.Value) -> bool:
     """Whether a value is a small constant, which is copied into the body."""
-    if not constants.is_constant(value):
-        return False
-    tensor = constant_tensor(value)
+    tensor = constants.tensor_of(value)
     return tensor is not None and tensor.size <= _LARGEST_BAKED
 
 
@@ -117,8 +114,8 @@ def _region(site: FoundSite, found: Roles, x: ir.Value, is_own: Callable[[ir.Val
         value = waiting.pop()
         if value in stops or is_own(value):
             continue
-        node = value.producer()
-        if node is None or node.graph is not graph:
+        node = producer(value, within=graph)
+        if node is None:
             return f"it also reads {value.name!r}"
         if node not in own and not is_standard(node, *LAYOUT, *HALVES, *_SHAPES):
             return f"it also reads {value.name!r} of {node.op_type}"

@@ -17,8 +17,8 @@ import onnx_ir as ir
 
 from ffn_export.fusion import constants
 from ffn_export.fusion.functions.contract import Attribute
-from ffn_export.fusion.shapes import are_alike, is_row_of
-from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, is_read, is_standard, only_reader, rank
+from ffn_export.fusion.shapes import are_alike, is_along_last, is_row_of
+from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, is_read, is_standard, only_reader
 
 _NORMS = {"LayerNormalization": "layer", "RMSNormalization": "rms"}
 _FLOAT = ir.DataType.FLOAT
@@ -85,13 +85,12 @@ def _is_norm(node: ir.Node) -> bool:
     if not is_standard(node, *_NORMS) or node.inputs[0] is None:
         return False
     x, scale, bias = node.inputs[0], input_at(node, 1), input_at(node, 2)
-    axes = (-1, (rank(x) or 0) - 1)
     rows = [row for row in (scale, bias) if row is not None]
     return (
         scale is not None
         and all(constants.is_constant(row) and row.dtype == _FLOAT and is_row_of(row, x) for row in rows)
         and x.dtype == _FLOAT
-        and int_of(node, "axis", -1) in axes
+        and is_along_last(node, x, -1)
         and int_of(node, "stash_type", 1) == _FLOAT.value
         and not any(map(is_read, node.outputs[1:]))
         and not math.isnan(float_of(node, "epsilon", 1e-5))

@@ -14,7 +14,7 @@ from ffn_export.fusion import constants, layout, rows
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.rule import Found, Refused, Rule, replacing
 from ffn_export.fusion.statistics import widths
-from ffn_export.fusion.views import input_at, inputs_of, producer, rank, string_of
+from ffn_export.fusion.views import input_at, inputs_of, orders, producer, rank, string_of
 
 
 class BiasGelu(Rule):
@@ -28,28 +28,24 @@ class BiasGelu(Rule):
     def match(self, node: ir.Node) -> Found:
         """Recognise the sum before the activation."""
         x = input_at(node, 0)
-        if x is None or len(node.inputs) != 1 or not self._is_own(node):
+        is_own = node.domain != "" or string_of(node, "approximate", "none") == self.approximate
+        if x is None or len(node.inputs) != 1 or not is_own:
             return None
         seen = layout.before(x, node.graph)
-        add = producer(seen.value, "Add")
-        inputs = () if add is None or add.graph is not node.graph else inputs_of(add)
-        if add is None or len(inputs) != 2:
+        add = producer(seen.value, "Add", within=node.graph)
+        if add is None:
             return None
-        for data, bias in (inputs, inputs[::-1]):
+        for data, bias in orders(add):
             sizes = widths(data, 1)
             if sizes is None or data is bias or constants.is_constant(data):
                 continue
-            if rows.is_row(bias, rank(data)) and rows.covers(bias, sizes) and bias.dtype == data.dtype:
+            if rows.fits(bias, rank(data), sizes) and bias.dtype == data.dtype:
                 nodes = (node, *seen.nodes, add)
                 return replacing(nodes, node.outputs[0], self._write, data, bias, sizes, seen.nodes)
-        constant = next((value for value in inputs if constants.is_constant(value)), None)
+        constant = next((value for value in inputs_of(add) if constants.is_constant(value)), None)
         if constant is None:
             return None  # a sum of two computed values is no bias
         return Refused(f"bias {constant.name!r} is not one number for each feature", (node, add))
-
-    def _is_own(self, node: ir.Node) -> bool:
-        """Whether the node is the kind of GELU that this rule fuses."""
-        return node.domain != "" or string_of(node, "approximate", "none") == self.approximate
 
     def _write(
         self, op: Builder, x: ir.Value, bias: ir.Value, sizes: list[int], moved: tuple[ir.Node, ...]

@@ -37,8 +37,8 @@ class FusedGemm(Rule):
         seen = layout.before(x, node.graph)
         if any(math.isnan(number) for number in _attributes(node).values() if isinstance(number, float)):
             return None
-        gemm = producer(seen.value, "Gemm")
-        if gemm is not None and gemm.graph is node.graph and constants.is_fixed(input_at(gemm, 1)):
+        gemm = producer(seen.value, "Gemm", within=node.graph)
+        if gemm is not None and constants.is_fixed(input_at(gemm, 1)):
             nodes = (node, *seen.nodes, gemm)
             return Match(nodes, (node.outputs[0],), lambda op: [_write_gemm(op, gemm, node, seen.nodes)])
         layer = linear.read(seen.value, node.graph)
@@ -70,8 +70,8 @@ def _attributes(act: ir.Node) -> dict[str, Any]:
 
 def _refused_bias(value: ir.Value, act: ir.Node) -> Refused | None:
     """Return a refusal if a linear layer has a bias that the kernel does not take."""
-    add = producer(value, "Add")
-    if add is None or add.graph is not act.graph:
+    add = producer(value, "Add", within=act.graph)
+    if add is None:
         return None
     for bias, product in orders(add):
         is_linear = producer(product, *linear.PRODUCTS) is not None and linear.read(product, act.graph) is not None

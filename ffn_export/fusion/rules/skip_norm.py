@@ -19,8 +19,19 @@ from ffn_export.fusion import constants, layout, rows
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.linear import RESHAPE_WITH_ZERO
 from ffn_export.fusion.rule import Found, Match, Refused, Rule, standard
-from ffn_export.fusion.shapes import are_alike, are_same_operand_axes, is_row_of, last_size
-from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, is_read, orders, producer, rank, readers
+from ffn_export.fusion.shapes import are_alike, are_same_operand_axes, is_along_last, is_row_of, last_size
+from ffn_export.fusion.views import (
+    float_of,
+    input_at,
+    inputs_of,
+    int_of,
+    is_read,
+    opset_of,
+    orders,
+    producer,
+    rank,
+    readers,
+)
 
 _FLOAT32 = ir.DataType.FLOAT.value
 
@@ -77,15 +88,13 @@ class SkipLayerNorm(Rule):
     def _refusal(self, pair: _Pair) -> str | None:
         node, x = pair.norm, pair.x
         shift = input_at(node, 2)
-        normalised = rank(node.inputs[0]) or 0
-        opset = node.graph.opset_imports.get("", 0) if node.graph is not None else 0
         conditions = {
             "the statistics are not in float32": int_of(node, "stash_type", 1) == _FLOAT32,
             "the mean or the inverse deviation of the norm is read": not any(map(is_read, node.outputs[1:])),
             f"the addends have shapes {x.shape} and {pair.skip.shape}: {x.name!r}, {pair.skip.name!r}": _fit(
                 x, pair.skip
             ),
-            "the norm runs over more than the last axis": int_of(node, "axis", -1) in (-1, normalised - 1),
+            "the norm runs over more than the last axis": is_along_last(node, node.inputs[0], -1),
             "the norm's epsilon is no number": not math.isnan(float_of(node, "epsilon", 1e-5)),
             "the norm's scale is not one number for each feature": is_row_of(input_at(node, 1), x),
             "the norm's bias is not one number for each feature": shift is None or is_row_of(shift, x),
@@ -96,7 +105,7 @@ class SkipLayerNorm(Rule):
             "the norm's scale or bias is computed, and the sum is read elsewhere": not pair.keeps_sum
             or not any(map(_is_computed, (input_at(node, 1), shift))),
             f"reshaping to rows and back needs opset {RESHAPE_WITH_ZERO}": rank(x) in (2, 3)
-            or opset >= RESHAPE_WITH_ZERO,
+            or opset_of(node) >= RESHAPE_WITH_ZERO,
         }
         return next((reason for reason, holds in conditions.items() if not holds), None)
 
@@ -106,7 +115,8 @@ class SkipLayerNorm(Rule):
         assert pair.x.shape is not None
         width = int(str(pair.x.shape[-1]))
         as_rows = rank(pair.x) not in (2, 3)
-        x, skip = (_as_rows(op, value, width) if as_rows else value for value in (pair.x, pair.skip))
+        given = (pair.x, pair.skip)
+        x, skip = (op.Reshape(value, op.integers(-1, width)) if as_rows else value for value in given)
         bias = None if pair.bias is None else rows.of(op, pair.bias, [width])
         y, *further = op.several(
             self.writes,
@@ -117,12 +127,8 @@ class SkipLayerNorm(Rule):
         for statistic in further[:2]:
             statistic.name = ""  # for training; no kernel computes them
         totals = [_in_shape_of(op, total, pair.x) if as_rows else total for total in further[2:]]
-        return [self._restored(op, y, pair, as_rows=as_rows), *totals]
-
-    def _restored(self, op: Builder, y: ir.Value, pair: _Pair, *, as_rows: bool) -> ir.Value:
-        """Return the norm in the shape that its readers expect."""
         y = _in_shape_of(op, y, pair.x) if as_rows else y
-        return layout.again(op, y, pair.moved.nodes)
+        return [layout.again(op, y, pair.moved.nodes), *totals]
 
     def inputs(self, x: ir.Value, skip: ir.Value, node: ir.Node, bias: ir.Value | None) -> list[ir.Value | None]:
         """Return the inputs in the operator's order."""
@@ -161,11 +167,11 @@ def _pair(norm: ir.Node) -> _Pair | None:
     if value is None or len(norm.inputs) < 2:
         return None
     moved = layout.before(value, norm.graph)
-    add = producer(moved.value, "Add", "Sum")
-    inputs = () if add is None or add.graph is not norm.graph else inputs_of(add)
+    add = producer(moved.value, "Add", "Sum", within=norm.graph)
+    inputs = inputs_of(add)
     if add is None or len(inputs) != 2 or any(map(_is_constant, inputs)):
         return None  # the sum adds a bias, and is no residual sum
-    for x, skip in (inputs, inputs[::-1]):
+    for x, skip in orders(add):
         biased = _biased(x, norm.graph)
         if biased is not None:
             inner, data, bias = biased
@@ -193,19 +199,15 @@ def _is_constant(value: ir.Value) -> bool:
 
 def _biased(value: ir.Value, graph: object) -> tuple[ir.Node, ir.Value, ir.Value] | None:
     """Read an addend as ``data + row``; None if it is not one, or is read more than once."""
-    add = producer(value, "Add")
-    if add is None or add.graph is not graph or len(value.uses()) != 1 or value.is_graph_output():
+    add = producer(value, "Add", within=graph)
+    if add is None or len(value.uses()) != 1 or value.is_graph_output():
         return None
     for data, bias in orders(add):
         if constants.evaluate(bias) is not None and bias.dtype == data.dtype and are_alike(data, value):
             width = last_size(data)
-            if width is not None and rows.is_row(bias, rank(data)) and rows.covers(bias, [width]):
+            if width is not None and rows.fits(bias, rank(data), [width]):
                 return add, data, bias
     return None
-
-
-def _as_rows(op: Builder, value: ir.Value, width: int) -> ir.Value:
-    return op.Reshape(value, op.integers(-1, width))
 
 
 def _in_shape_of(op: Builder, value: ir.Value, x: ir.Value) -> ir.Value:

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import onnx_ir as ir
 
-from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion import constants
 from ffn_export.fusion.shape_proofs.size import ONE, ZERO, Size
 from ffn_export.fusion.views import int_of, ints_of
@@ -264,7 +263,7 @@ def product(sizes: Sequence[Size]) -> Size:
 
 def contents_of_constant(value: ir.Value) -> Contents | None:
     """Return the elements of a small constant of integers or booleans."""
-    tensor = constant_tensor(value) if constants.is_constant(value) else None
+    tensor = constants.tensor_of(value)
     if tensor is None or tensor.size > MOST_ELEMENTS:
         return None
     if not (tensor.dtype.is_integer() or tensor.dtype == ir.DataType.BOOL):

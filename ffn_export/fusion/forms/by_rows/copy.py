@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
@@ -19,9 +19,20 @@ def write(op: Builder, x: ir.Value, *, reading: Reading) -> ir.Value:
     Returns:
         The result as rows.
     """
-    values = {reading.inputs["x"]: x}
-    for node in reading.nodes:
-        if is_of_shapes(node):
+    return copied(op, reading.nodes, {reading.inputs["x"]: x}, reading.end)
+
+
+def copied(op: Builder, nodes: Iterable[ir.Node], values: dict[ir.Value, ir.Value], end: ir.Value) -> ir.Value:
+    """Write nodes for rows, and return what is written for ``end``.
+
+    Args:
+        op: Builder of the nodes.
+        nodes: Nodes in topological order; those whose result is among ``values`` are left out.
+        values: Value of the graph -> what is written for it.
+        end: Result of the last node.
+    """
+    for node in nodes:
+        if is_of_shapes(node) or node.outputs[0] in values:
             continue
         inputs = [value if value is None else values.get(value, value) for value in node.inputs]
         if is_moved(node):
@@ -29,8 +40,8 @@ def write(op: Builder, x: ir.Value, *, reading: Reading) -> ir.Value:
             values[node.outputs[0]] = inputs[0]
         else:
             values.update(zip(node.outputs, again(op, node, inputs), strict=True))
-    y = values[reading.end]
-    y.type, y.shape = reading.end.type, ir.Shape([None, last_size(reading.end)])
+    y = values[end]
+    y.type, y.shape = end.type, ir.Shape([None, last_size(end)])
     return y
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 
 import onnx_ir as ir
 
@@ -11,11 +12,11 @@ from ffn_export.core.strict import expose
 from ffn_export.fusion import sites
 from ffn_export.fusion.builder import Builder, Names
 from ffn_export.fusion.engine import Log, scoped_name
-from ffn_export.fusion.forms.by_rows.row_function import read
+from ffn_export.fusion.forms.by_rows.row_function import OPSET, read
 from ffn_export.fusion.forms.put import put
 from ffn_export.fusion.functions.site_reading import Reading
+from ffn_export.fusion.linear import by_rows
 from ffn_export.fusion.shapes import last_size
-from ffn_export.fusion.views import rank
 
 # Function that writes a computation on rows.
 Compute = Callable[[Builder, ir.Value], ir.Value]
@@ -87,11 +88,6 @@ def _write(op: Builder, reading: Reading, x: ir.Value, compute: Compute) -> ir.V
     d_in, d_out = last_size(reading.inputs["x"]), last_size(reading.end)
     assert d_in is not None
     assert d_out is not None
-    is_matrix = rank(reading.inputs["x"]) == 2
-    y = compute(op, x if is_matrix else op.Reshape(x, op.integers(-1, d_in)))
-    if not is_matrix:
-        shape = op.Concat(op.Shape(x, end=-1), op.integers(d_out), axis=0)
-        # allowzero: an empty batch is a size of 0 and not "as before".
-        y = op.Reshape(y, shape, allowzero=1)
+    y = by_rows(op, x, (d_in, d_out), partial(compute, op), OPSET)
     y.type, y.shape = reading.end.type, reading.end.shape
     return y

@@ -11,7 +11,7 @@ from ffn_export.fusion.constants import evaluate, integers, is_constant
 from ffn_export.fusion.functions.site_reading import Reading, is_baked
 from ffn_export.fusion.functions.site_reading import read as read_site
 from ffn_export.fusion.region import HALVES, LAYOUT
-from ffn_export.fusion.shapes import are_same_axes, last_size
+from ffn_export.fusion.shapes import are_same_axes, is_along_last, last_size
 from ffn_export.fusion.views import input_at, is_standard, rank
 
 OPSET = 15  # Shape with a start and an end; Reshape has had allowzero for one version longer
@@ -24,7 +24,9 @@ def read(model: ir.Model, site: sites.FoundSite, places: Mapping[ir.Node, int]) 
         return "it is not in the main graph"
     if model.opset_imports.get("", 0) < OPSET:
         return f"computing it by rows needs opset {OPSET}"
-    reading = read_site(model, site, places, lambda value: is_baked(value) or _is_fixed_row(value))
+    reading = read_site(
+        model, site, places, lambda value: is_baked(value) or (is_constant(value) and _is_of_all_rows(value))
+    )
     return reading if isinstance(reading, str) else _why_not(reading) or reading
 
 
@@ -69,10 +71,6 @@ def _why_not(reading: Reading) -> str | None:
     return None
 
 
-def _is_fixed_row(value: ir.Value) -> bool:
-    return is_constant(value) and _is_of_all_rows(value)
-
-
 def _is_of_all_rows(value: ir.Value) -> bool:
     """Whether a constant is a number, a row, or one row of two axes."""
     shape = None if value.shape is None else list(value.shape)
@@ -83,7 +81,6 @@ def _is_of_all_rows(value: ir.Value) -> bool:
 
 
 def _is_along_last(node: ir.Node) -> bool:
-    last = (rank(node.outputs[0]) or 0) - 1
     if node.op_type == "Split":
-        return node.attributes.get_int("axis", 0) in (-1, last)
-    return integers(input_at(node, 3)) in ((-1,), (last,))
+        return is_along_last(node, node.outputs[0], 0)
+    return integers(input_at(node, 3)) in ((-1,), ((rank(node.outputs[0]) or 0) - 1,))

@@ -18,20 +18,18 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.activations import TABLE
-from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.core.types import Array
-from ffn_export.fusion import linear, rows, sites
+from ffn_export.fusion import constants, linear, rows, sites
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.costs import Table
 from ffn_export.fusion.engine import Log
-from ffn_export.fusion.forms.by_rows.copy import again, hand_on
+from ffn_export.fusion.forms.by_rows.copy import again, copied, hand_on
 from ffn_export.fusion.forms.by_rows.rewrite import Compute, rewrite
 from ffn_export.fusion.forms.by_rows.row_function import is_moved, is_of_shapes
 from ffn_export.fusion.forms.form import Form
 from ffn_export.fusion.forms.padded_widths.growing_constants import Place, Plan, hidden_layer
 from ffn_export.fusion.forms.padded_widths.units import UNITS, Padding
 from ffn_export.fusion.functions.site_reading import Reading
-from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import float_of, input_at, is_standard, rank, readers
 
 NAME = "split-hidden-layers"
@@ -154,17 +152,8 @@ def write(op: Builder, x: ir.Value, *, reading: Reading, layer: SplitLayer) -> i
     for hidden, weight in parts:
         total = _added(op, layer.second, hidden, weight, total)
     assert total is not None
-    values = {layer.second.outputs[0]: total}
-    for node in layer.after:
-        absorbed = second is not None and node in (second.add, *second.moved)
-        given = [value if value is None else values.get(value, value) for value in node.inputs]
-        if absorbed or is_moved(node):
-            values[node.outputs[0]] = total if absorbed else _known(given[0])
-        else:
-            values.update(zip(node.outputs, again(op, node, given), strict=True))
-    y = values[reading.end]
-    y.type, y.shape = reading.end.type, ir.Shape([None, last_size(reading.end)])
-    return y
+    absorbed = (layer.second,) if second is None else second.nodes
+    return copied(op, layer.after, {node.outputs[0]: total for node in absorbed}, reading.end)
 
 
 def _added(op: Builder, second: ir.Node, hidden: ir.Value, weight: ir.Value, total: ir.Value | None) -> ir.Value:
@@ -234,7 +223,7 @@ class _PartWriter:
 
     def _part(self, value: ir.Value, units: Padding) -> ir.Value:
         """Write the units of a constant that belong to this part."""
-        tensor = constant_tensor(value)
+        tensor = constants.tensor_of(value)
         assert tensor is not None
         sizes = list(tensor.shape.numpy())
         sizes[units.axis] = units.parts * (self.units[1] - self.units[0])

@@ -9,9 +9,10 @@ import onnx_ir as ir
 
 from ffn_export.fusion import constants, sites
 from ffn_export.fusion.forms.padded_widths.units import Fill, Padding, is_aliased, paddings_of
+from ffn_export.fusion.linear import is_turned
 from ffn_export.fusion.region import ELEMENTWISE
-from ffn_export.fusion.shapes import last_size
-from ffn_export.fusion.views import input_at, int_of, ints_of, is_standard, rank, readers
+from ffn_export.fusion.shapes import is_along_last, last_size
+from ffn_export.fusion.views import input_at, ints_of, is_standard, rank, readers
 
 PAD_OPSET = 11  # Pad with its sizes as an input
 _CARRIES = ("Cast", "Identity")
@@ -58,7 +59,8 @@ def read(site: sites.FoundSite, opset: int) -> Plan | str | None:
     if not products or any(_weight(node).dtype != ir.DataType.FLOAT for node in products):
         return None
     firsts, second = products[:-1], products[-1]
-    inputs = [node for node in firsts if is_aliased(_sizes(node)[0]) and _can_pad_input(node, opset)]
+    can_pad = [node for node in firsts if opset >= PAD_OPSET and (rank(input_at(node, 0)) or 0) >= 2]
+    inputs = [node for node in can_pad if is_aliased(_sizes(node)[0])]
     widens = is_aliased(_sizes(second)[0])
     if not inputs and not widens:
         return None
@@ -170,10 +172,9 @@ class _Hidden:
         return None if bias is None else self._widen_constant(node, 2, bias, parts)
 
     def _widen_split(self, node: ir.Node, parts: int) -> str | None:
-        last = (rank(node.outputs[0]) or 0) - 1
         halves = constants.integers(input_at(node, 1)) if input_at(node, 1) is not None else ints_of(node, "split")
         is_even = halves in ((), (self.d_ff, self.d_ff)) and len(node.outputs) == 2
-        if parts != 1 or not is_even or int_of(node, "axis", 0) not in (-1, last):
+        if parts != 1 or not is_even or not is_along_last(node, node.outputs[0], 0):
             return f"Split {node.name!r} does not halve the hidden layer"
         self.splits.append(node)
         self.wide.update(dict.fromkeys(node.outputs, 1))
@@ -220,7 +221,7 @@ def _weight(product: ir.Node) -> ir.Value:
 
 def _axes(product: ir.Node) -> tuple[int, int]:
     """Return the axes of a product's weight for its input and its output."""
-    return (1, 0) if product.op_type != "MatMul" and int_of(product, "transB", 0) else (0, 1)
+    return (1, 0) if is_turned(product) else (0, 1)
 
 
 def _sizes(product: ir.Node) -> tuple[int, int]:
@@ -229,7 +230,3 @@ def _sizes(product: ir.Node) -> tuple[int, int]:
     assert shape is not None
     d_in, d_out = (shape.numpy()[axis] for axis in _axes(product))
     return d_in, d_out
-
-
-def _can_pad_input(product: ir.Node, opset: int) -> bool:
-    return opset >= PAD_OPSET and (rank(input_at(product, 0)) or 0) >= 2

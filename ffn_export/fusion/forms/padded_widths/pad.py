@@ -10,8 +10,7 @@ from collections.abc import Collection, Sequence
 
 import onnx_ir as ir
 
-from ffn_export.core.constant_tensors import constant_tensor
-from ffn_export.fusion import sites
+from ffn_export.fusion import constants, sites
 from ffn_export.fusion.builder import Builder, Names
 from ffn_export.fusion.costs import Table
 from ffn_export.fusion.engine import Log, scoped_name
@@ -22,7 +21,7 @@ from ffn_export.fusion.forms.padded_widths.units import RULE, SUFFIX, UNITS, Pad
 from ffn_export.fusion.provenance import note as note_rules
 from ffn_export.fusion.provenance import rules_of
 from ffn_export.fusion.shapes import last_size
-from ffn_export.fusion.views import opset_of, rank
+from ffn_export.fusion.views import opset_of, producer, rank
 
 # Smallest gain that counts: the cost of a whole product varies by less than that of another kernel.
 _LEAD = 0.03
@@ -42,11 +41,8 @@ def pad_widths(model: ir.Model, log: Log, excluded: Collection[str] = ()) -> dic
     """
     left: dict[str, str] = {}
     plans: list[Plan] = []
-    of_functions = {node for function in model.functions.values() for node in function.all_nodes()}
-    for site in sites.find(model):
-        # A function that could not be inlined cannot read the weights of the main graph.
-        if site.kind != "feed_forward" or site.nodes[-1] in of_functions:
-            continue
+    # A function that could not be inlined cannot read the weights of the main graph.
+    for site in sites.feed_forwards(model):
         if site.nodes[-1].outputs[0].name in excluded:
             continue
         plan = read(site, model.opset_imports.get("", 0))
@@ -130,7 +126,7 @@ class _Writer:
     def _constant(self, value: ir.Value | None, paddings: tuple[Padding, ...]) -> ir.Value:
         assert value is not None
         if (value, paddings) not in self._constants:
-            tensor = constant_tensor(value)
+            tensor = constants.tensor_of(value)
             assert tensor is not None
             sizes = list(tensor.shape.numpy())
             for padding in paddings:
@@ -160,8 +156,8 @@ class _Writer:
             node.name = self._names.node(f"{product.name or 'product'}_Pad")
             node.metadata_props.update(product.metadata_props)
             note_rules(node, [RULE])
-            made_by = x.producer()
-            if made_by is not None and made_by.graph is graph:
+            made_by = producer(x, within=graph)
+            if made_by is not None:
                 graph.insert_after(made_by, node)
             else:  # an input of this graph, or of one around it
                 graph.insert_before(graph[0], node)
