@@ -21,16 +21,11 @@ from ffn_export.fusion.views import input_at, opset_of, producer
 
 
 def tensor_of(value: ir.Value | None) -> ir.TensorProtocol | None:
-    """Return the tensor of a constant, of which nothing is read yet; None for any other value."""
+    """Return the tensor of a constant without reading its data; None for any other value."""
     if value is None or value.is_graph_input():
         return None
     node = value.producer()
-    if node is not None:
-        # Only a Constant as the standard defines it is read: onnx-ir raises for any other.
-        usual = node.op_identifier() == ("", "Constant", "") and len(node.outputs) == len(node.attributes) == 1
-        if not usual:
-            return None
-    return constant_tensor(value)
+    return constant_tensor(value) if node is None or node.op_identifier() == ("", "Constant", "") else None
 
 
 def is_constant(value: ir.Value | None) -> bool:
