@@ -10,7 +10,7 @@ and BatchNormalization of old opsets as those of today, and accumulates in float
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import onnx
@@ -94,7 +94,8 @@ def _fold(graph: ir.Graph, root: ir.Value, order: Mapping[ir.Node | None, int], 
         for value in node.inputs
         if value is not None and (tensor := constant_tensor(value)) is not None
     }
-    replaced = [tensor for leaf, tensor in leaves.items() if _is_read_by(leaf, expression)]
+    own_leaves = (leaf for leaf in leaves if not leaf.is_graph_output() and set(leaf.consumers()) <= expression)
+    replaced = [leaves[leaf] for leaf in own_leaves]
     own = sum(tensor.nbytes for tensor in replaced)
     if max((tensor.size for tensor in leaves.values()), default=1) == 1:
         return 0  # rules read numbers as they stand
@@ -125,10 +126,6 @@ def _known_bytes(value: ir.Value) -> int:
     if value.shape is None or value.dtype is None:
         return 0
     return math.ceil(math.prod(size if isinstance(size, int) else 1 for size in value.shape) * value.dtype.itemsize)
-
-
-def _is_read_by(leaf: ir.Value, nodes: Collection[ir.Node]) -> bool:
-    return not leaf.is_graph_output() and all(usage.node in nodes for usage in leaf.uses())
 
 
 def _expression(root: ir.Value) -> set[ir.Node] | None:
@@ -199,15 +196,10 @@ def _by_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Array
     result: Array = session.run(None, feeds)[0]
     stated = session.get_outputs()[0].type
     # Of a dtype that NumPy does not have, onnxruntime returns the bits.
-    return result if stated == f"tensor({_name(result)})" else None
+    return result if stated == f"tensor({ir.DataType.from_numpy(result.dtype).name.lower()})" else None
 
 
 def _by_reference(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Array:
     from onnx.reference import ReferenceEvaluator
 
     return np.asarray(next(iter(ReferenceEvaluator(model).run(None, dict(feeds)))))
-
-
-def _name(array: Array) -> str:
-    """Return onnxruntime's name of a dtype."""
-    return ir.DataType.from_numpy(array.dtype).name.lower()

@@ -26,6 +26,7 @@ from ffn_export.exporter.checks import TracedSizeError, check_ranges
 from ffn_export.exporter.integer_ranges import is_mask
 from ffn_export.exporter.module_state import evaluation_mode
 from ffn_export.exporter.samples import as_array, specs_of
+from ffn_export.exporter.signature import BY_POSITION
 from ffn_export.exporter.size_guards import check_sizes
 from ffn_export.exporter.source import Source, from_module, with_samples
 from ffn_export.exporter.traced import user_inputs
@@ -36,7 +37,6 @@ Examples = Example | Sequence[Example | None] | Mapping[str, Example]
 
 Inputs = InputSpecs | Examples
 
-_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _MOST_BOUNDS = 32
 
 
@@ -92,7 +92,7 @@ def _named(module: torch.nn.Module, examples: Examples) -> dict[str, Example]:
 
 def _names(module: torch.nn.Module, count: int) -> list[str]:
     parameters = inspect.signature(module.forward).parameters.values()
-    names = [parameter.name for parameter in parameters if parameter.kind in _BY_POSITION]
+    names = [parameter.name for parameter in parameters if parameter.kind in BY_POSITION]
     rest = [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.VAR_POSITIONAL]
     names += [f"{name}_{index}" for name in rest for index in range(count - len(names))]
     if count > len(names):

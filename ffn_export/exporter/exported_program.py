@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
+from torch.export.graph_signature import ArgumentSpec, ConstantArgument, InputKind, TensorArgument
 
 from ffn_export.core.one_line import first_line
 from ffn_export.core.quiet import quiet
@@ -39,17 +40,16 @@ def program_inputs(
     Raises:
         UsageError: If the program has an input that a graph cannot have, or the given inputs do not fit it.
     """
-    specs = _inputs(program)
+    arguments = [s.arg for s in program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
+    specs = _inputs(program, arguments)
     if inputs is not None:
         specs = _renamed(specs, inputs)
-    arguments = [s.arg for s in program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
     leaves = tuple(a.value if isinstance(a, ConstantArgument) else SLOT for a in arguments)
     return specs, CallSignature(tuple(spec.name for spec in specs), structure=(program.call_spec.in_spec, leaves))
 
 
-def _inputs(program: torch.export.ExportedProgram) -> tuple[TensorSpec, ...]:
+def _inputs(program: torch.export.ExportedProgram, arguments: Sequence[ArgumentSpec]) -> tuple[TensorSpec, ...]:
     """Read the inputs of an exported program, with their symbolic axes and bounds."""
-    arguments = [s.arg for s in program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
     for argument in arguments:
         if not isinstance(argument, TensorArgument | ConstantArgument):
             raise UsageError(

@@ -16,8 +16,8 @@ from torch.utils import _pytree as pytree
 
 from ffn_export.errors import UsageError, did_you_mean
 
-_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_NAMED = (*_BY_POSITION, inspect.Parameter.KEYWORD_ONLY)
+BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_NAMED = (*BY_POSITION, inspect.Parameter.KEYWORD_ONLY)
 _MISSPELT = 0.8  # likeness of two names that differ in one letter of three; other names are the graph's own
 
 
@@ -118,7 +118,7 @@ def bind(forward: Callable[..., Any], names: Sequence[str]) -> CallSignature:
     parameters = inspect.signature(forward).parameters
     by_name = [name for name in names if name in parameters and parameters[name].kind in _NAMED]
     unnamed = [name for name in names if name not in by_name]
-    open_slots = [p.name for p in parameters.values() if p.kind in _BY_POSITION and p.name not in by_name]
+    open_slots = [p.name for p in parameters.values() if p.kind in BY_POSITION and p.name not in by_name]
     assigned = {name: name for name in by_name} | dict(zip(open_slots, unnamed, strict=False))
     left_over = unnamed[len(open_slots) :]
 
@@ -145,7 +145,7 @@ def bind(forward: Callable[..., Any], names: Sequence[str]) -> CallSignature:
 
     # Inputs reach *args only if all parameters before it are passed by position.
     to_variadic = variadic is not None and bool(left_over)
-    kinds = _BY_POSITION if to_variadic else (inspect.Parameter.POSITIONAL_ONLY,)
+    kinds = BY_POSITION if to_variadic else (inspect.Parameter.POSITIONAL_ONLY,)
     positional = [assigned[p.name] for p in parameters.values() if p.kind in kinds and p.name in assigned]
     keywords = {p.name: assigned[p.name] for p in parameters.values() if p.kind not in kinds and p.name in assigned}
     if to_variadic:

@@ -45,8 +45,8 @@ class Guard:
 
     Attributes:
         text: The condition, with the names of the axes.
-        dims: Names of the axes in the condition.
-        holds: Function that evaluates the condition at given sizes.
+        dims: Names of the axes.
+        holds: Function that evaluates it at given sizes.
     """
 
     text: str

@@ -18,11 +18,11 @@ from ffn_export.fusion.views import input_at
 
 @dataclass(frozen=True)
 class Adapter:
-    """How to raise a node past one version of its operator.
+    """How to raise a node past the version of its operator that an opset introduced.
 
     Attributes:
-        since: Opset that introduced the version.
-        adapt: Function that rewrites the node in place, with new names from ``Names``.
+        since: The opset.
+        adapt: Function that rewrites the node in place.
         can: Function that tells whether the node has the same meaning afterwards.
     """
 
@@ -70,10 +70,6 @@ def _is_over_the_last_axis(node: ir.Node) -> bool:
     return is_along_last(node, input_at(node, 0), 1)
 
 
-def _says_nothing(node: ir.Node, names: Names) -> None:
-    del node, names
-
-
 def _is_of_floats(node: ir.Node) -> bool:
     """Whether an Erf has a floating-point dtype; integers were removed, and nothing else changed."""
     x = input_at(node, 0)
@@ -106,7 +102,7 @@ ADAPTERS: Mapping[str, tuple[Adapter, ...]] = {
     ),
     **dict.fromkeys(("ReduceSum", "Squeeze", "Unsqueeze"), _AXES_13),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _SOFTMAX),
-    "Erf": (Adapter(13, _says_nothing, _is_of_floats),),
-    "BatchNormalization": (Adapter(14, _says_nothing, _has_one_output),),
+    "Erf": (Adapter(13, lambda node, names: None, _is_of_floats),),
+    "BatchNormalization": (Adapter(14, lambda node, names: None, _has_one_output),),
     "Split": (Adapter(13, _attribute_to_input("split"), _is_stated("split")), Adapter(18, _count_outputs)),
 }

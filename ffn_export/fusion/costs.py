@@ -38,14 +38,10 @@ _PACKAGES = ("onnxruntime-gpu", "onnxruntime")
 
 @dataclass(frozen=True)
 class Table(PlainData):
-    """The costs on one processor.
+    """The costs on one processor, with the vendor, family and name that it reports.
 
     Attributes:
         onnxruntime: Version of ONNX Runtime.
-        instruction_set: Instruction set of the processor.
-        vendor: Vendor that the processor reports.
-        family: Family number of the processor.
-        processor: Name that the processor reports.
         dtype: Dtype of all tensors.
         threads: Number of intra-op threads.
         command: Command that measured it.

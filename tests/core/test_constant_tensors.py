@@ -17,7 +17,7 @@ VALUE = numpy_helper.from_array(np.array([1.5, 2.5], np.float32), "value")
 
 def constant(**attributes: Any) -> ir.Value:
     proto: onnx.NodeProto = helper.make_node("Constant", [], ["y"], **attributes)
-    return ir.from_proto(proto).outputs[0]
+    return ir.serde.deserialize_node(proto).outputs[0]
 
 
 @pytest.mark.parametrize("attributes", [{"value": VALUE}, {"value_floats": [1.5, 2.5]}])

@@ -36,7 +36,8 @@ def load_weights(
     """
     module, found = _from_pretrained(directory, config, maker, dtype)
     missing = sorted(found["missing_keys"])
-    if missing and all(name.startswith("pooler.") for name in missing) and _can_do_without_pooler(module):
+    lacks_pooler_alone = bool(missing) and all(name.startswith("pooler.") for name in missing)
+    if lacks_pooler_alone and "add_pooling_layer" in inspect.signature(type(module)).parameters:
         # Weights trained for another task have no pooler, and the hidden states do not need it.
         module, found = _from_pretrained(directory, config, maker, dtype, add_pooling_layer=False)
         missing = sorted(found["missing_keys"])
@@ -92,10 +93,6 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _can_do_without_pooler(module: torch.nn.Module) -> bool:
-    return "add_pooling_layer" in inspect.signature(type(module)).parameters
-
-
 def _check_shapes(directory: ModelDirectory, mismatched: Iterable[tuple[str, Any, Any]]) -> None:
     different = sorted(mismatched, key=lambda entry: entry[0])
     if different:
@@ -110,7 +107,8 @@ def _lacking(
     directory: ModelDirectory, config: Any, module: Any, task: Task, missing: list[str], unexpected: Iterable[str]
 ) -> UsageError:
     some = f"{len(missing)} tensors are missing, such as {missing[0]}"
-    held = _held_tasks(directory, config, _present(module, missing, unexpected))
+    names = _present(module, missing, unexpected)
+    held = [each for each in supported(directory) if _holds(directory, config, each, names)]
     if held:
         return UsageError(
             f"the weights in {directory.path} hold no head for {task.name} ({some}): "
@@ -130,12 +128,8 @@ def _without_prefix(module: Any, name: str) -> str:
     return name.removeprefix(f"{module.base_model_prefix}.")
 
 
-def _held_tasks(directory: ModelDirectory, config: Any, names: set[str]) -> list[Task]:
-    """Return the tasks for which every parameter is among the names."""
-    return [task for task in supported(directory) if _holds(directory, config, task, names)]
-
-
 def _holds(directory: ModelDirectory, config: Any, task: Task, names: set[str]) -> bool:
+    """Whether every parameter of a task is among the names."""
     for maker, table in task.makers:
         if not class_names(table, directory.model_type):
             continue

@@ -73,12 +73,10 @@ class DecomposedNorm(Rule):
         if reason is not None:
             return Refused(reason, parts.nodes, parts.statistic.nodes[-1])
         y = node.outputs[0]
-        kept = _statistics(parts, y)
-        return Match(
-            tuple(dict.fromkeys((*parts.nodes, *kept.nodes))),
-            (y, *kept.values),
-            lambda op: self.write(op, parts, y, 1 + len(kept.values)),
-        )
+        statistics, nodes = _statistics(parts, y)
+        outputs = (y, *statistics)
+        every = tuple(dict.fromkeys((*parts.nodes, *nodes)))
+        return Match(every, outputs, lambda op: self.write(op, parts, y, len(outputs)))
 
     def write(self, op: Builder, parts: NormParts, y: ir.Value, outputs: int) -> Sequence[ir.Value]:
         """Write the standard operator; statistics in float32, as in PyTorch's kernels."""
@@ -106,34 +104,29 @@ class RmsNorm(DecomposedNorm):
     is_centred = False
 
 
-@dataclass(frozen=True)
-class _Statistics:
-    """Mean and inverse deviation of a norm that other nodes read too, and the nodes to replace in addition."""
+def _statistics(parts: NormParts, y: ir.Value) -> tuple[tuple[ir.Value, ...], tuple[ir.Node, ...]]:
+    """Return mean and inverse deviation if other nodes read them too, and the nodes to replace in addition.
 
-    values: tuple[ir.Value, ...] = ()
-    nodes: tuple[ir.Node, ...] = ()
-
-
-def _statistics(parts: NormParts, y: ir.Value) -> _Statistics:
-    """Return the mean and inverse deviation that become outputs of the ``LayerNormalization``."""
+    They become outputs of the ``LayerNormalization``.
+    """
     centre = parts.centre
     # The operator computes them in float32.
     if centre is None or centre.widened is not None or y.dtype != ir.DataType.FLOAT:
-        return _Statistics()
+        return (), ()
     deviations = [node.outputs[0] for node in parts.nodes if is_standard(node, "Sqrt")]
     users = [user for value in deviations for user in readers(value) if user not in parts.nodes]
     inverses = tuple(user for user in users if is_standard(user, "Reciprocal") and user.graph is parts.nodes[0].graph)
     own = {*parts.nodes, *inverses}
     is_mean_read = centre.mean.is_graph_output() or not own.issuperset(readers(centre.mean))
     if len(inverses) > 1 or not (inverses or is_mean_read):
-        return _Statistics()
+        return (), ()
     kept = (centre.mean, *(node.outputs[0] for node in inverses))
     others = [user for value in kept for user in readers(value) if user not in own]
     are_reshaped = all(is_standard(user, "Reshape") for user in others)
     # For an empty input, ONNX Runtime's reductions give another shape than the standard, which a reader would see.
     if _may_be_empty(y) and (any(value.is_graph_output() for value in kept) or not are_reshaped):
-        return _Statistics()
-    return _Statistics(kept, inverses)
+        return (), ()
+    return kept, inverses
 
 
 def _may_be_empty(value: ir.Value) -> bool:

@@ -54,9 +54,9 @@ class Found:
     """An attention that can be one node.
 
     Attributes:
-        query: Queries, keys and values: where they are read, and how their heads lie.
-        key: See above.
-        value: See above.
+        query: Queries; where they are read, and how their heads lie.
+        key: Keys, likewise.
+        value: Values, likewise.
         scale: Factor of the scores.
         by_head: Constant with a further factor for each head.
         steps: What masks the scores.

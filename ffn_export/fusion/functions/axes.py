@@ -19,11 +19,7 @@ from ffn_export.fusion.views import input_at, int_of, ints_of, is_standard, rank
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """One of the sizes that an axis is the product of.
-
-    Attributes:
-        size: The size.
-    """
+    """One of the sizes that an axis is the product of."""
 
     size: int | ir.SymbolicDim
 
@@ -33,12 +29,7 @@ Axes = tuple[tuple[Factor, ...], ...]
 
 @dataclass(frozen=True)
 class Moved:
-    """The axes behind a node.
-
-    Attributes:
-        axes: The axes.
-        taken: A factor of which one part was taken, and the number of the part; None if all are there.
-    """
+    """The axes behind a node; and a factor of which it took one part, with the number of the part."""
 
     axes: Axes
     taken: tuple[Factor, int] | None = None

@@ -32,10 +32,8 @@ class Product:
     """A product with a constant matrix, and its bias.
 
     Attributes:
-        x: Input.
         weight: ``[d_in, d_out]``, or ``[d_out, d_in]`` if it is transposed.
         bias: Constant that has one number for each column, in any shape that broadcasts; None without one.
-        is_transposed: Whether the weight is transposed.
         nodes: The product, and the sum with the bias.
         width: ``d_out``.
     """

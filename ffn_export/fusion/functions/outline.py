@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain, count
 
 import onnx_ir as ir
 
@@ -228,10 +229,8 @@ def _key(call: Call) -> tuple[object, ...]:
 
 
 def _free(name: str, used: set[str]) -> str:
-    count = 1
-    while (name if count == 1 else f"{name}_{count}") in used:
-        count += 1
-    return free_name(name if count == 1 else f"{name}_{count}", used)
+    numbered = chain([name], (f"{name}_{number}" for number in count(2)))
+    return free_name(next(each for each in numbered if each not in used), used)
 
 
 def _scope(nodes: Sequence[ir.Node], name: str, kind: str) -> dict[str, str]:

@@ -29,8 +29,6 @@ class Surroundings:
     """What a node computes around its layer.
 
     Attributes:
-        x: Input of the node.
-        end: Its result.
         inputs: ``residual``, ``norm_scale``, ``norm_bias`` -> the value, for those that exist.
         attributes: ``norm`` and ``epsilon``, if there is a norm.
         before: The norm before the layer.

@@ -137,13 +137,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class View:
-    """A node with the known facts about its inputs.
-
-    Attributes:
-        node: The node.
-        facts: Known facts.
-        opset: Opset of the standard domain.
-    """
+    """A node with the known facts about its inputs, in a graph of this opset."""
 
     node: ir.Node
     facts: Facts

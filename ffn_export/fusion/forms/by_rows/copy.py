@@ -14,11 +14,7 @@ from ffn_export.fusion.views import is_standard
 
 
 def write(op: Builder, x: ir.Value, *, reading: Reading) -> ir.Value:
-    """Write a feed-forward, for rows. The builder's constants belong to the main graph.
-
-    Returns:
-        The result as rows.
-    """
+    """Write a feed-forward for rows, and return its rows. The builder's constants belong to the main graph."""
     return copied(op, reading.nodes, {reading.inputs["x"]: x}, reading.end)
 
 

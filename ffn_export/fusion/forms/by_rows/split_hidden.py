@@ -137,11 +137,7 @@ def _users(place: Place) -> Sequence[ir.Node]:
 
 
 def write(op: Builder, x: ir.Value, *, reading: Reading, layer: SplitLayer) -> ir.Value:
-    """Write the split feed-forward, for rows. The builder's constants belong to the main graph.
-
-    Returns:
-        The result as rows.
-    """
+    """Write the split feed-forward for rows, and return its rows, as :func:`.copy.write` does for a whole one."""
     second = next((each for each in layer.linears.values() if each.product is layer.second), None)
     total = input_at(layer.second, 2)
     if second is not None and second.bias is not None:

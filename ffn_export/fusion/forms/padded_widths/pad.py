@@ -29,16 +29,7 @@ _SPLIT_BY_NUMBER = 18  # the opset from which Split needs its sizes or their num
 
 
 def pad_widths(model: ir.Model, log: Log, excluded: Collection[str] = ()) -> dict[str, str]:
-    """Pad feed-forwards, in place.
-
-    Args:
-        model: A fused model.
-        log: Record of the applied rules.
-        excluded: Names of values whose computation must not change.
-
-    Returns:
-        Name of a feed-forward whose widths need padding and that is left -> reason.
-    """
+    """Pad feed-forwards, in place. Return, by name, those that need padding and are left, with the reasons."""
     left: dict[str, str] = {}
     plans: list[Plan] = []
     # A function that could not be inlined cannot read the weights of the main graph.
