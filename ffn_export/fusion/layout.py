@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.shapes import last_size
-from ffn_export.fusion.views import input_at, is_standard, producer, readers
+from ffn_export.fusion.views import input_at, is_standard, producer
 
 _MOVES = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
 _LONGEST = 4
@@ -43,7 +43,7 @@ def before(value: ir.Value, graph: object) -> Seen:
         source = input_at(node, 0)
         if node is None or source is None or not keeps_last_axis(node, source):
             break
-        private = private and len(readers(value)) == 1 and not value.is_graph_output()
+        private = private and len(value.consumers()) == 1 and not value.is_graph_output()
         nodes.append(node)
         value = source
     return Seen(value, tuple(nodes), private)

@@ -95,9 +95,9 @@ def _product(node: ir.Node) -> Linear | None:
 def weight_of(product: ir.Node) -> ir.Value | None:
     """Return the second input of a product if it is a constant matrix of known sizes."""
     weight = input_at(product, 1)
-    if weight is None or weight.shape is None or len(weight.shape) != 2 or not constants.is_fixed(weight):
+    if weight is None or rank(weight) != 2 or not constants.is_fixed(weight):
         return None
-    return weight if all(isinstance(size, int) for size in weight.shape) else None
+    return weight if weight.shape is not None and weight.shape.is_static() else None
 
 
 def is_turned(product: ir.Node) -> bool:

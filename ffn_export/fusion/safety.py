@@ -43,7 +43,7 @@ def _escaping(nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> str | No
                 continue
             if value.is_graph_output():
                 return f"intermediate {value.name!r} is a graph output"
-            outside = next((user for user, _ in value.uses() if user not in nodes), None)
+            outside = next((user for user in value.consumers() if user not in nodes), None)
             if outside is not None:
                 where = "inside a subgraph" if outside.graph is not node.graph else f"by {outside.op_type}"
                 at = f", at node {outside.name!r}" if outside.name else ""

@@ -19,7 +19,7 @@ from ffn_export.fusion.linear import is_turned, weight_of
 from ffn_export.fusion.region import ELEMENTWISE, LARGEST, LAYOUT, Region, through
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.shapes import last_size
-from ffn_export.fusion.views import input_at, int_of, is_one_of, producer, readers
+from ffn_export.fusion.views import input_at, int_of, is_one_of, producer
 
 SKIP_NORMS = ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
 NORMS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
@@ -118,7 +118,7 @@ def _added_to(site: FoundSite) -> tuple[ir.Value | None, Sequence[ir.Node]]:
     second = next(node for node in reversed(site.nodes) if weight_sizes(node) is not None)
     if is_one_of(second, "Gemm"):
         return input_at(second, 2), ()
-    users = readers(second.outputs[0])
+    users = second.outputs[0].consumers()
     if second.op_type != QUANTIZED or len(users) != 1 or not is_one_of(users[0], "Add"):
         return None, ()
     return next((v for v in users[0].inputs if v is not second.outputs[0]), None), users
@@ -126,7 +126,7 @@ def _added_to(site: FoundSite) -> tuple[ir.Value | None, Sequence[ir.Node]]:
 
 def _of_same_layer(site: FoundSite, total: ir.Value, ending: Mapping[ir.Value, FoundSite]) -> FoundSite | None:
     """Return the feed-forward with this result, if nothing else reads it and it has the same input and kind."""
-    before = None if len(readers(total)) != 1 else ending.get(total)
+    before = None if len(total.consumers()) != 1 else ending.get(total)
     alike = before is not None and before.kind == site.kind and _kind_of(before) == _kind_of(site)
     return before if alike else None
 
@@ -219,7 +219,7 @@ def weight_sizes(node: ir.Node) -> tuple[int, int] | None:
 
 
 def _bias_after(product: ir.Node) -> ir.Node | None:
-    users = [user for user, _ in product.outputs[0].uses()]
+    users = product.outputs[0].consumers()
     if len(users) == 1 and is_one_of(users[0], "Add") and any(map(constants.is_fixed, users[0].inputs)):
         return users[0]
     return None

@@ -12,7 +12,7 @@ from ffn_export.fusion import algebra, constants
 from ffn_export.fusion.algebra import ONE, Product
 from ffn_export.fusion.memory import remembered
 from ffn_export.fusion.shapes import are_same_axes
-from ffn_export.fusion.views import input_at, inputs_of, int_of, ints_of, is_standard, orders, producer, rank, readers
+from ffn_export.fusion.views import input_at, inputs_of, int_of, ints_of, is_standard, orders, producer, rank
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _is_kept(shape: ir.Shape | None, source: ir.Value | None, axes: int) -> bool
 def is_private(node: ir.Node, own: Collection[ir.Node]) -> bool:
     """Whether only nodes of ``own`` read a node's results."""
     return all(
-        not value.is_graph_output() and all(reader in own for reader in readers(value)) for value in node.outputs
+        not value.is_graph_output() and all(reader in own for reader in value.consumers()) for value in node.outputs
     )
 
 

@@ -59,11 +59,6 @@ def is_read(value: ir.Value) -> bool:
     return bool(value.uses()) or value.is_graph_output()
 
 
-def readers(value: ir.Value) -> tuple[ir.Node, ...]:
-    """Return the nodes that read a value, each once."""
-    return tuple(dict.fromkeys(user for user, _ in value.uses()))
-
-
 def only_reader(value: ir.Value) -> ir.Node | None:
     """Return the node that alone reads a value, in its graph and once; None if the value is a graph output."""
     uses = tuple(value.uses())

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from ffn_export.core.types import Array
 from ffn_export.fusion.inference import prove_shapes
 from ffn_export.fusion.shapes import are_same_axes
-from ffn_export.fusion.views import is_one_of, rank, readers
+from ffn_export.fusion.views import is_one_of, rank
 from ffn_export.quantization.products import Product
 from ffn_export.quantization.row_scales import BLOCK_OPSET, DOMAIN, RANGES, SYMMETRIC, InputTraits
 from ffn_export.quantization.smoothing import Channels
@@ -86,7 +86,7 @@ def _carrier(group: Group, group_of: Mapping[ir.Node, Group]) -> Group | None:
         value = waiting.pop()
         if value.is_graph_output():
             return None
-        for node in readers(value):
+        for node in value.consumers():
             reader = group_of.get(node)
             if node.graph is not graph or (reader is None and not is_one_of(node, *ROW_BY_ROW)):
                 return None

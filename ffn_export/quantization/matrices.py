@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.core.types import Array
-from ffn_export.fusion.views import is_read, is_standard, readers
+from ffn_export.fusion.views import is_read, is_standard
 
 # Operators that may stand between a matrix and a product: exports of tied weights have them.
 LAYOUT = ("Identity", "Transpose")
@@ -40,7 +40,7 @@ def drop(weight: ir.Value) -> int:
     tensor, graph = tensor_of(weight), weight.graph
     assert isinstance(graph, ir.Graph)
     close(tensor)
-    for node in readers(weight):
+    for node in weight.consumers():
         _remove_layout(node)
     if is_read(weight):
         return 0
@@ -57,7 +57,7 @@ def _remove_layout(node: ir.Node) -> None:
     """Remove a node that lays a matrix out, and those behind it, if nothing else reads them."""
     if not is_standard(node, *LAYOUT):
         return
-    for each in readers(node.outputs[0]):
+    for each in node.outputs[0].consumers():
         _remove_layout(each)
     graph = node.graph
     if graph is not None and not is_read(node.outputs[0]):

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from ffn_export.core.types import Array
 from ffn_export.fusion import constants, sites
 from ffn_export.fusion.builder import Builder
-from ffn_export.fusion.views import input_at, is_one_of, is_standard, readers
+from ffn_export.fusion.views import input_at, is_one_of, is_standard
 
 # Shares of the spread that move into the weights: the one with the least error on the samples is taken.
 ALPHAS = (0.5, 0.6, 0.7, 0.8)
@@ -104,7 +104,7 @@ class Divider:
             alone_is_worth: Whether to write a ``Mul`` if nothing before the value can take the division in.
         """
         node = x.producer()
-        is_theirs = not x.is_graph_output() and set(readers(x)) <= set(users)
+        is_theirs = not x.is_graph_output() and set(x.consumers()) <= set(users)
         if node is not None and is_theirs and _are_in_one_graph(node, *users):
             if self._in_scale(op, node, by):
                 return x, IN_NORM
@@ -140,7 +140,7 @@ class Divider:
         node = None if value is None else value.producer()
         if value is None or node is None or value.is_graph_output() or len(value.uses()) != 1:
             return False
-        if not _are_in_one_graph(node, *readers(value)):
+        if not _are_in_one_graph(node, *value.consumers()):
             return False
         if node in self._quantized and node not in self.columns:
             bias = input_at(node, 2)

@@ -20,7 +20,7 @@ from ffn_export.core.types import Array
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.constants import is_constant
 from ffn_export.fusion.sites import INTEGER_PRODUCT
-from ffn_export.fusion.views import is_standard, readers
+from ffn_export.fusion.views import is_standard
 from ffn_export.quantization.fixed_scales import FixedRange
 from ffn_export.quantization.row_scales import DOMAIN, InputTraits, Range
 
@@ -119,7 +119,7 @@ def bias_after(node: ir.Node, scales: ir.Value) -> tuple[ir.Value | None, ir.Nod
     The bias has a number for each of the scales.
     """
     product = node.outputs[0]
-    found = readers(product)
+    found = product.consumers()
     if product.is_graph_output() or len(found) != 1 or not is_standard(found[0], "Add"):
         return None, None
     if found[0].graph is not node.graph:  # a branch adds it

@@ -33,7 +33,7 @@ from ffn_export.fusion.canonicalise import near_norm
 from ffn_export.fusion.memory import remembered
 from ffn_export.fusion.rule import Found, Match, Refused, Rule, standard
 from ffn_export.fusion.statistics import Centred, MeanSquare, are_same, centred, is_private, mean_square, widths
-from ffn_export.fusion.views import is_standard, producer, rank, readers
+from ffn_export.fusion.views import is_standard, producer, rank
 
 
 @dataclass(frozen=True)
@@ -114,14 +114,14 @@ def _statistics(parts: NormParts, y: ir.Value) -> tuple[tuple[ir.Value, ...], tu
     if centre is None or centre.widened is not None or y.dtype != ir.DataType.FLOAT:
         return (), ()
     deviations = [node.outputs[0] for node in parts.nodes if is_standard(node, "Sqrt")]
-    users = [user for value in deviations for user in readers(value) if user not in parts.nodes]
+    users = [user for value in deviations for user in value.consumers() if user not in parts.nodes]
     inverses = tuple(user for user in users if is_standard(user, "Reciprocal") and user.graph is parts.nodes[0].graph)
     own = {*parts.nodes, *inverses}
-    is_mean_read = centre.mean.is_graph_output() or not own.issuperset(readers(centre.mean))
+    is_mean_read = centre.mean.is_graph_output() or not own.issuperset(centre.mean.consumers())
     if len(inverses) > 1 or not (inverses or is_mean_read):
         return (), ()
     kept = (centre.mean, *(node.outputs[0] for node in inverses))
-    others = [user for value in kept for user in readers(value) if user not in own]
+    others = [user for value in kept for user in value.consumers() if user not in own]
     are_reshaped = all(is_standard(user, "Reshape") for user in others)
     # For an empty input, ONNX Runtime's reductions give another shape than the standard, which a reader would see.
     if _may_be_empty(y) and (any(value.is_graph_output() for value in kept) or not are_reshaped):
@@ -212,7 +212,7 @@ def _copies(value: ir.Value, original: ir.Value, centre: Centred | None, nodes: 
         node, other = producer(copy), producer(first)
         if copy is first or node is None or other is None or copy.is_graph_output():
             continue
-        if node.graph is nodes[0].graph and all(reader in nodes or reader in found for reader in readers(copy)):
+        if node.graph is nodes[0].graph and all(reader in nodes or reader in found for reader in copy.consumers()):
             found.append(node)
             pairs = zip(node.inputs, other.inputs, strict=False)
             waiting += [(x, y) for x, y in pairs if x is not None and y is not None]

@@ -15,7 +15,7 @@ from ffn_export.fusion import constants
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.canonicalise.norm_affine import NORMS
 from ffn_export.fusion.rule import Found, Match, Refused, Rule, standard
-from ffn_export.fusion.views import input_at, int_of, is_read, producer, readers
+from ffn_export.fusion.views import input_at, int_of, is_read, producer
 
 _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 _FLOAT32 = ir.DataType.FLOAT.value
@@ -52,7 +52,7 @@ class HalfNorm(Rule):
 def _computes(x: ir.Value, y: ir.Value) -> bool:
     """Whether an operator beside the norm computes in half precision, so that a runtime for the graph must."""
     source = producer(x)
-    return any(node.op_type in _COMPUTING for node in (*([] if source is None else [source]), *readers(y)))
+    return any(node.op_type in _COMPUTING for node in (*([] if source is None else [source]), *y.consumers()))
 
 
 def _write(op: Builder, norm: ir.Node, x: ir.Value, half: ir.DataType) -> ir.Value:

@@ -19,7 +19,7 @@ from ffn_export.fusion import rows
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.rule import Found, Match, Refused, Rule, standard
 from ffn_export.fusion.statistics import widths
-from ffn_export.fusion.views import input_at, inputs_of, int_of, is_read, is_standard, orders, producer, rank, readers
+from ffn_export.fusion.views import input_at, inputs_of, int_of, is_read, is_standard, orders, producer, rank
 
 NORMS = ("LayerNormalization", "RMSNormalization")
 
@@ -41,14 +41,14 @@ class NormAffine(Rule):
             if sizes is None or not rows.fits(row, rank(norm.inputs[0]), sizes) or row.dtype != norm.outputs[0].dtype:
                 return None
             others = norm.outputs[1:] if any(map(is_read, norm.outputs[1:])) else ()
-            if others and len(readers(norm.outputs[0])) > 1:
+            if others and len(norm.outputs[0].consumers()) > 1:
                 return None
-            if not all(_takes_a_row(user, norm) for user in readers(norm.outputs[0])):
+            if not all(_takes_a_row(user, norm) for user in norm.outputs[0].consumers()):
                 return Refused(f"the norm without its {self.part} is also read elsewhere", (norm, node))
             if norm.outputs[0].is_graph_output():
                 return Refused(f"the norm without its {self.part} is a graph output", (norm, node))
             # The norm stays for its other readers, each of which gets a copy with its row.
-            nodes = (node,) if len(readers(norm.outputs[0])) > 1 else (norm, node)
+            nodes = (node,) if len(norm.outputs[0].consumers()) > 1 else (norm, node)
             return Match(nodes, (node.outputs[0], *others), partial(self.write, norm, row, sizes))
         return None
 

@@ -16,7 +16,7 @@ from ffn_export.fusion import layout
 from ffn_export.fusion.canonicalise.norm_affine import NORMS
 from ffn_export.fusion.rule import Found, Match, Rule, standard
 from ffn_export.fusion.shapes import are_same_axes, is_along_last
-from ffn_export.fusion.views import input_at, is_read, is_standard, producer, readers
+from ffn_export.fusion.views import input_at, is_read, is_standard, producer
 
 
 class NormOfRows(Rule):
@@ -30,7 +30,7 @@ class NormOfRows(Rule):
         """Recognise the reshapes around the norm."""
         norm = producer(input_at(node, 0), *NORMS, within=node.graph)
         rows = input_at(norm, 0)
-        if norm is None or rows is None or len(readers(norm.outputs[0])) > 1 or norm.outputs[0].is_graph_output():
+        if norm is None or rows is None or len(norm.outputs[0].consumers()) > 1 or norm.outputs[0].is_graph_output():
             return None
         seen = layout.before(rows, node.graph)
         if not seen.nodes or not is_along_last(norm, rows, -1) or not _has_shape_of(node, seen.value):
@@ -55,7 +55,7 @@ def _has_shape_of(reshape: ir.Node, x: ir.Value) -> bool:
 
 def _reshaped(statistic: ir.Value, x: ir.Value) -> ir.Node | None:
     """Return the one node that gives a statistic of rows the shape of ``x`` with a last axis of size 1."""
-    users = readers(statistic)
+    users = statistic.consumers()
     node = users[0] if len(users) == 1 and not statistic.is_graph_output() else None
     shape = None if node is None or not is_standard(node, "Reshape") else node.outputs[0].shape
     if node is None or shape is None or x.shape is None or len(shape) != len(x.shape):

@@ -15,7 +15,7 @@ from ffn_export.fusion import constants, rows
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.rule import Found, Match, Rule, standard
 from ffn_export.fusion.shapes import is_along_last, last_size
-from ffn_export.fusion.views import input_at, is_read, producer, rank, readers
+from ffn_export.fusion.views import input_at, is_read, producer, rank
 
 _FUSED_RANK = 3
 
@@ -42,7 +42,7 @@ class NormOfSum(Rule):
         width = last_size(x)
         if over_last and width is not None and all(map(constants.is_constant, single)):
             return Match((node,), _read(node), lambda op: _written_out(op, node, width))
-        is_shared = x.is_graph_output() or any(reader is not node for reader in readers(x))
+        is_shared = x.is_graph_output() or any(reader is not node for reader in x.consumers())
         outputs = (*_read(node), *((x,) if is_shared else ()))
         return Match((add, node), outputs, lambda op: _summed(op, node, add, keeps_sum=is_shared))
 

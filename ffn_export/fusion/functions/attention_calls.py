@@ -29,7 +29,7 @@ from ffn_export.fusion.functions.axes import Axes, Factor
 from ffn_export.fusion.functions.axes import behind as axes_behind
 from ffn_export.fusion.functions.heads import Heads, read_joined, read_keys, read_rows
 from ffn_export.fusion.shapes import are_same_axes, is_along_last
-from ffn_export.fusion.views import inputs_of, int_of, is_standard, only_reader, rank, readers
+from ffn_export.fusion.views import inputs_of, int_of, is_standard, only_reader, rank
 
 _FLOAT = ir.DataType.FLOAT
 _LARGEST = float(np.finfo(np.float32).max)  # an attribute is a float32
@@ -193,7 +193,7 @@ def _zeroed(softmax: ir.Node) -> tuple[ir.Node, ...]:
     """
     weights = softmax.outputs[0]
     for told in (weights, inputs_of(softmax)[0]):
-        for user in readers(told):
+        for user in told.consumers():
             where = only_reader(user.outputs[0]) if _tells_hidden(user, of_weights=told is weights) else None
             if where is None or not is_standard(where, "Where") or len(inputs_of(where)) != 3:
                 continue

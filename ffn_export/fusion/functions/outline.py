@@ -31,7 +31,6 @@ from ffn_export.fusion.functions.attention_writing import AttentionCalls
 from ffn_export.fusion.functions.contract import ATTENTION, DOMAIN, KINDS, VERSION, Call
 from ffn_export.fusion.functions.node_bodies import function_of
 from ffn_export.fusion.unused import remove_unused
-from ffn_export.fusion.views import readers
 
 _Behind = Callable[[ir.Value, Builder], ir.Value]
 
@@ -214,7 +213,7 @@ class _Outliner:
 
     def _attention_of(self, values: Sequence[ir.Value]) -> ir.Node | None:
         """Return the attention that alone reads values as its queries, keys and values."""
-        users = [readers(value) for value in values]
+        users = [value.consumers() for value in values]
         if len(values) != 3 or any(len(each) != 1 for each in users) or any(v.is_graph_output() for v in values):
             return None
         node = users[0][0]

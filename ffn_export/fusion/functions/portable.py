@@ -191,7 +191,7 @@ def named(nodes: Sequence[ir.Node], outputs: dict[ir.Value, str], taken: Sequenc
     """
     needed: list[ir.Node] = []
     for node in reversed(nodes):
-        if any(value in outputs or any(user in needed for user, _ in value.uses()) for value in node.outputs):
+        if any(value in outputs or any(user in needed for user in value.consumers()) for value in node.outputs):
             needed.insert(0, node)
     used = {*taken, *outputs.values()}
     for index, node in enumerate(needed):

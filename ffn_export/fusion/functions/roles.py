@@ -13,7 +13,7 @@ from ffn_export.fusion.linear import is_plain_product, is_turned
 from ffn_export.fusion.region import ELEMENTWISE, HALVES, LAYOUT
 from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.sites import PRODUCTS, FoundSite
-from ffn_export.fusion.views import input_at, is_standard, producer, rank, readers
+from ffn_export.fusion.views import input_at, is_standard, producer, rank
 
 Attribute = int | float | str
 
@@ -260,7 +260,7 @@ def _alpha(site: FoundSite) -> float | None:
 
 def _next(value: ir.Value) -> ir.Node | None:
     """Return the only node that reads a value; None if there are several, or it is a graph output."""
-    users = readers(value)
+    users = value.consumers()
     return users[0] if len(users) == 1 and not value.is_graph_output() else None
 
 

@@ -16,7 +16,7 @@ from ffn_export.fusion import constants, safety
 from ffn_export.fusion.functions.roles import Attribute, Roles, roles
 from ffn_export.fusion.region import HALVES, LAYOUT
 from ffn_export.fusion.sites import QUANTIZED, FoundSite
-from ffn_export.fusion.views import input_at, is_standard, producer, rank, readers
+from ffn_export.fusion.views import input_at, is_standard, producer, rank
 
 _SHAPES = ("Shape", "Concat", "Gather", "Size", "Constant")
 _LARGEST_BAKED = 64
@@ -138,7 +138,7 @@ def _unshared(nodes: list[ir.Node], end: ir.Value) -> tuple[ir.Node, ...]:
     own = list(nodes)
     for node in reversed(nodes):
         counts = is_standard(node, *_SHAPES, *HALVES, *LAYOUT) and node.outputs[0].dtype == ir.DataType.INT64
-        shared = any(user not in own for value in node.outputs for user in readers(value))
+        shared = any(user not in own for value in node.outputs for user in value.consumers())
         if counts and shared and end not in node.outputs:
             own.remove(node)
     return tuple(own)

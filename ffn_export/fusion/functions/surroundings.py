@@ -54,7 +54,7 @@ def before(x: ir.Value, end: ir.Value, layer: Collection[ir.Node]) -> Surroundin
     """Find the norm before a layer, which only the nodes of the layer read."""
     found = Surroundings(x, end)
     node = x.producer()
-    if node is not None and _is_norm(node) and not x.is_graph_output() and all(user in layer for user, _ in x.uses()):
+    if node is not None and _is_norm(node) and not x.is_graph_output() and all(user in layer for user in x.consumers()):
         inner = node.inputs[0]
         same_graph = all(each.graph is node.graph for each in layer)
         if inner is not None and same_graph and are_alike(inner, x):

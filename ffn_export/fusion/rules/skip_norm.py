@@ -20,18 +20,7 @@ from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.linear import RESHAPE_WITH_ZERO
 from ffn_export.fusion.rule import Found, Match, Refused, Rule, standard
 from ffn_export.fusion.shapes import are_alike, are_same_operand_axes, is_along_last, is_row_of, last_size
-from ffn_export.fusion.views import (
-    float_of,
-    input_at,
-    inputs_of,
-    int_of,
-    is_read,
-    opset_of,
-    orders,
-    producer,
-    rank,
-    readers,
-)
+from ffn_export.fusion.views import float_of, input_at, inputs_of, int_of, is_read, opset_of, orders, producer, rank
 
 _FLOAT32 = ir.DataType.FLOAT.value
 
@@ -57,7 +46,7 @@ class _Pair:
     def keeps_sum(self) -> bool:
         """Whether anything but the norm reads the sum."""
         next_node = self.moved.nodes[-1] if self.moved.nodes else self.norm
-        others = [user for user in readers(self.total) if user is not next_node]
+        others = [user for user in self.total.consumers() if user is not next_node]
         return bool(others) or self.total.is_graph_output() or not self.moved.is_private
 
     @property

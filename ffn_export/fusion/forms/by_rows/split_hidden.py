@@ -30,7 +30,7 @@ from ffn_export.fusion.forms.form import Form
 from ffn_export.fusion.forms.padded_widths.growing_constants import Place, Plan, hidden_layer
 from ffn_export.fusion.forms.padded_widths.units import UNITS, Padding
 from ffn_export.fusion.functions.site_reading import Reading
-from ffn_export.fusion.views import float_of, input_at, is_standard, rank, readers
+from ffn_export.fusion.views import float_of, input_at, is_standard, rank
 
 NAME = "split-hidden-layers"
 PARTS = 4
@@ -117,7 +117,7 @@ def _biased_products(reading: Reading) -> Mapping[ir.Node, linear.Linear]:
         if layer is None or layer.add is not node:
             continue
         inner = (*layer.moved, layer.product)
-        if all(len(readers(part.outputs[0])) == 1 and part in reading.nodes for part in inner):
+        if all(len(part.outputs[0].consumers()) == 1 and part in reading.nodes for part in inner):
             found[node] = layer
     return found
 
@@ -133,7 +133,7 @@ def _users(place: Place) -> Sequence[ir.Node]:
     assert value is not None
     if (rank(value) or 0) < 2:  # a row is small enough to be stored twice
         return []
-    return [*readers(value), *([place[0]] if value.is_graph_output() else [])]
+    return [*value.consumers(), *([place[0]] if value.is_graph_output() else [])]
 
 
 def write(op: Builder, x: ir.Value, *, reading: Reading, layer: SplitLayer) -> ir.Value:

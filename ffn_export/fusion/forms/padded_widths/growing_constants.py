@@ -12,7 +12,7 @@ from ffn_export.fusion.forms.padded_widths.units import Fill, Padding, is_aliase
 from ffn_export.fusion.linear import is_turned
 from ffn_export.fusion.region import ELEMENTWISE
 from ffn_export.fusion.shapes import is_along_last, last_size
-from ffn_export.fusion.views import input_at, ints_of, is_standard, rank, readers
+from ffn_export.fusion.views import input_at, ints_of, is_standard, rank
 
 PAD_OPSET = 11  # Pad with its sizes as an input
 _CARRIES = ("Cast", "Identity")
@@ -148,7 +148,7 @@ class _Hidden:
     def lost(self) -> str | None:
         """Return why a value must not grow: it is a graph output or read elsewhere."""
         for value in (output for node in self.nodes for output in node.outputs):
-            if value.is_graph_output() or not {*self.nodes, self.second}.issuperset(readers(value)):
+            if value.is_graph_output() or not {*self.nodes, self.second}.issuperset(value.consumers()):
                 return f"{value.name!r} is read elsewhere too"
         return None
 
