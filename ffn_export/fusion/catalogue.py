@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
 
 from ffn_export.fusion.forms.form import Form
 from ffn_export.fusion.rule import Rule
@@ -56,20 +55,13 @@ def _target(target: Target) -> str:
 
 
 def _section(rule: type[Rule]) -> str:
-    return "\n".join(_lines(rule))
-
-
-def _lines(rule: type[Rule]) -> Iterator[str]:
-    users = [name for name, target in TARGETS.items() if rule in target.rules]
-    yield f"### {rule.name}\n"
+    users = ", ".join(f"`{name}`" for name, target in TARGETS.items() if rule in target.rules)
     # The first rule of a file gets the description of the file; each rule has one line besides.
-    own = inspect.getdoc(rule) or ""
-    yield f"{own}\n"
     first = next(each for each in EVERY if each.__module__ == rule.__module__)
-    yield f"{_described(rule.__module__) if first is rule else f'As `{first.name}` above.'}\n"
-    yield f"- Site: `{rule.site}`"
-    yield f"- Writes: {f'`{rule.writes}`' if rule.writes else STANDARD}"
-    yield f"- Targets: {', '.join(f'`{name}`' for name in users)}\n"
+    described = _described(rule.__module__) if first is rule else f"As `{first.name}` above."
+    written = f"`{rule.writes}`" if rule.writes else STANDARD
+    facts = f"- Site: `{rule.site}`\n- Writes: {written}\n- Targets: {users}\n"
+    return f"### {rule.name}\n\n{inspect.getdoc(rule) or ''}\n\n{described}\n\n{facts}"
 
 
 def _described(module: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -100,10 +100,16 @@ class Region:
         return any(value is not None and self.is_given(value) for value in node.inputs)
 
 
+def back(value: ir.Value, movers: Sequence[str] = LAYOUT) -> Iterator[ir.Value]:
+    """Yield a value, and what it was before each node that moves data without computing."""
+    before: ir.Value | None = value
+    while before is not None:
+        yield before
+        node = before.producer()
+        before = input_at(node, 0) if node is not None and is_one_of(node, *movers) else None
+
+
 def through(value: ir.Value, movers: Sequence[str] = (*LAYOUT, *HALVES)) -> ir.Value:
     """Step back over nodes that move data without computing: layout, and the halves of a packed product."""
-    node = value.producer()
-    while node is not None and is_one_of(node, *movers) and node.inputs and node.inputs[0] is not None:
-        value = node.inputs[0]
-        node = value.producer()
-    return value
+    *_, first = back(value, movers)
+    return first

@@ -6,27 +6,19 @@ read instead. Renaming inner values is safe: inputs and outputs of a body are kn
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx_ir as ir
 
 from ffn_export.fusion.builder import Names
+from ffn_export.fusion.views import values_of
 
 
 def rename_shadowing(model: ir.Model) -> None:
     """Rename, in place, every value of a subgraph that hides one of an outer graph."""
     names: Names | None = None
     for outer in model.graphs():  # a body may hold bodies, too
-        own = {str(value.name) for value in _own(outer)}
+        own = {value.name for value in values_of(outer) if value.name}
         for graph in outer.subgraphs():
-            for value in _own(graph):
+            for value in values_of(graph):
                 if value.name in own:
                     names = names or Names(model)
                     value.name = names.value(str(value.name))
-
-
-def _own(graph: ir.Graph) -> Iterator[ir.Value]:
-    """Yield the named values that a graph itself defines."""
-    yield from tuple(dict.fromkeys((*graph.inputs, *graph.initializers.values())))
-    for node in graph:
-        yield from (value for value in node.outputs if value.name)

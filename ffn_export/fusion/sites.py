@@ -35,10 +35,7 @@ class FoundSite:
     Attributes:
         kind: Kind of site.
         nodes: Nodes of the site; the last one ends it.
-        activation: Activation of a feed-forward; None if it has no name here.
-        gated: Whether a feed-forward multiplies the activation by a second projection.
-        d_model: Width of the residual stream.
-        d_ff: Width of the hidden layer.
+        activation: As in :class:`~ffn_export.fusion.report.Site`, as are ``gated``, ``d_model`` and ``d_ff``.
         decomposed: Reason why its activation, or its sum and norm, is not one operator; None if it is.
         between: Computing nodes between the two products of a feed-forward, for one part of a split hidden layer.
         parts: Number of parts of a split hidden layer; 1 if it is whole.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import onnx_ir as ir
 
@@ -52,6 +53,13 @@ def producer(value: ir.Value | None, *operators: str, within: object = None) -> 
 def rank(value: ir.Value | None) -> int | None:
     """Return the rank, or None if it is not known."""
     return None if value is None or value.shape is None else len(value.shape)
+
+
+def values_of(graph: ir.Graph) -> Iterator[ir.Value]:
+    """Yield the values that a graph itself defines: its inputs, initializers and results of nodes."""
+    yield from dict.fromkeys((*graph.inputs, *graph.initializers.values()))
+    for node in graph:
+        yield from node.outputs
 
 
 def is_read(value: ir.Value) -> bool:

@@ -52,11 +52,24 @@ class NormParts:
         """Sizes of the normalised axes, or None if one is not known."""
         return widths(self.x, self.statistic.axes)
 
+    def write(
+        self, op: Builder, operator: str, dtype: ir.DataType | None, outputs: int = 1, bias: ir.Value | None = None
+    ) -> Sequence[ir.Value]:
+        """Write the standard operator; statistics in float32, as in PyTorch's kernels."""
+        sizes, wide = self.sizes, None if self.centre is None else self.centre.widened
+        assert sizes is not None
+        x = self.x if wide is None else op.Cast(self.x, to=wide)
+        scale = rows.product(op, self.rows, self.scale.number, sizes, dtype)
+        shift = [] if bias is None else [rows.of(op, bias, sizes)]
+        attributes = {"axis": -len(sizes), "epsilon": self.statistic.epsilon, "stash_type": 1}
+        return op.several(operator, outputs, x, scale, *shift, **attributes)
+
 
 class DecomposedNorm(Rule):
     """Base of the two norms."""
 
     site = "norm"
+    writes: ClassVar[str]
     ends = standard("Mul", "Div")
     is_centred: ClassVar[bool]
 
@@ -79,15 +92,8 @@ class DecomposedNorm(Rule):
         return Match(every, outputs, lambda op: self.write(op, parts, y, len(outputs)))
 
     def write(self, op: Builder, parts: NormParts, y: ir.Value, outputs: int) -> Sequence[ir.Value]:
-        """Write the standard operator; statistics in float32, as in PyTorch's kernels."""
-        sizes = parts.sizes
-        assert sizes is not None
-        wide = parts.centre.widened if parts.centre is not None else None
-        x = parts.x if wide is None else op.Cast(parts.x, to=wide)
-        scale = rows.product(op, parts.rows, parts.scale.number, sizes, y.dtype)
-        attributes = {"axis": -len(sizes), "epsilon": parts.statistic.epsilon, "stash_type": 1}
-        assert self.writes is not None
-        return op.several(self.writes, outputs, x, scale, **attributes)
+        """Write the standard operator."""
+        return parts.write(op, self.writes, y.dtype, outputs)
 
 
 class LayerNorm(DecomposedNorm):

@@ -12,9 +12,8 @@ import onnx_ir as ir
 
 from ffn_export.fusion import algebra, rows
 from ffn_export.fusion.algebra import ONE, Product
-from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.canonicalise.decomposed_norm import NormParts, refusal
-from ffn_export.fusion.rule import Found, Refused, Rule, replacing, standard
+from ffn_export.fusion.rule import Found, Match, Refused, Rule, standard
 from ffn_export.fusion.statistics import are_same, centred, mean, mean_square
 from ffn_export.fusion.views import rank
 
@@ -39,17 +38,8 @@ class LayerNormExpanded(Rule):
             reason = f"bias of shape {bias.shape} does not cover the normalised axes {sizes}"
         if reason is not None:
             return Refused(reason, parts.nodes)
-        return replacing(parts.nodes, node.outputs[0], self.write, parts, bias, sizes, node.outputs[0].dtype)
-
-    def write(
-        self, op: Builder, parts: NormParts, bias: ir.Value | None, sizes: list[int], dtype: ir.DataType | None
-    ) -> ir.Value:
-        """Write the standard operator; statistics in float32, as in PyTorch's kernels."""
-        scale = rows.product(op, parts.rows, parts.scale.number, sizes, dtype)
-        shift = [] if bias is None else [rows.of(op, bias, sizes)]
-        return op.LayerNormalization(
-            parts.x, scale, *shift, axis=-len(sizes), epsilon=parts.statistic.epsilon, stash_type=1
-        )
+        y = node.outputs[0]
+        return Match(parts.nodes, (y,), lambda op: parts.write(op, self.writes, y.dtype, bias=bias))
 
 
 def _find(node: ir.Node) -> tuple[NormParts, ir.Value | None] | None:

@@ -1,8 +1,4 @@
-"""An optional form: a form that a target offers, and uses if the measured costs or the caller choose it.
-
-Every optional form is a :class:`Form`, and ``targets`` lists those of each target in the order in which they are
-applied. The forms in use are a set of their names.
-"""
+"""An optional form. ``targets`` lists those of each target in order; the forms in use are a set of their names."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ from ffn_export.fusion.rule import Rule
 
 @dataclass(frozen=True)
 class Form:
-    """An optional form.
+    """A form that a target offers, and uses if the measured costs or the caller choose it.
 
     Attributes:
         name: Name for callers and reports. The nodes that it wrote carry it.

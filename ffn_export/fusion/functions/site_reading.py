@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion import constants, safety
 from ffn_export.fusion.functions.roles import Attribute, Roles, roles
-from ffn_export.fusion.region import HALVES, LAYOUT
+from ffn_export.fusion.region import HALVES, LAYOUT, back
 from ffn_export.fusion.sites import QUANTIZED, FoundSite
 from ffn_export.fusion.views import input_at, is_standard, producer, rank
 
@@ -89,18 +89,10 @@ def read(
 def _sources(found: Roles) -> Iterator[ir.Value]:
     """Yield possible inputs: the value that all first products read, and the values before its layout nodes."""
     starts = [input_at(node, 0) for node in found.firsts]
-    chains = [list(_back(value)) for value in starts if value is not None]
+    chains = [list(back(value)) for value in starts if value is not None]
     for value in chains[0] if chains else []:
         if all(value in chain for chain in chains):
             yield value
-
-
-def _back(value: ir.Value) -> Iterator[ir.Value]:
-    yield value
-    node = value.producer()
-    while node is not None and is_standard(node, *LAYOUT) and node.inputs and node.inputs[0] is not None:
-        yield node.inputs[0]
-        node = node.inputs[0].producer()
 
 
 def _region(site: FoundSite, found: Roles, x: ir.Value, is_own: Callable[[ir.Value], bool]) -> list[ir.Node] | str:
