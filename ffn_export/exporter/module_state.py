@@ -30,8 +30,6 @@ def evaluation_mode(module: torch.nn.Module) -> Iterator[None]:
 
 
 class _Buffer:
-    """A snapshot of a buffer."""
-
     def __init__(self, owner: torch.nn.Module, name: str, tensor: torch.Tensor | None) -> None:
         self._owner, self._name, self._tensor = owner, name, tensor
         # A lazy buffer has no values yet. An inference-mode tensor cannot be written to and counts no versions.

@@ -297,16 +297,8 @@ def _from_program(path: Path, inputs: tuple[TensorSpec, ...] | None, seed: int) 
     program = load_program(path)
     specs, call = program_inputs(program, inputs)
     module = program.module()
-    return Source(
-        str(path),
-        path.stem,
-        "exported_program",
-        module,
-        with_ranges(module, specs, call),
-        call,
-        program=program,
-        seed=seed,
-    )
+    specs = with_ranges(module, specs, call)
+    return Source(str(path), path.stem, "exported_program", module, specs, call, program=program, seed=seed)
 
 
 def _bind(module: torch.nn.Module, specs: tuple[TensorSpec, ...]) -> tuple[tuple[TensorSpec, ...], CallSignature]:

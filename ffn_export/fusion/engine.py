@@ -118,7 +118,6 @@ class Sweep:
         return 0
 
     def _names_one_of(self, values: Iterable[ir.Value]) -> bool:
-        """Whether one of these values is excluded."""
         return bool(self._excluded) and any(value.name in self._excluded for value in values)
 
 

@@ -151,7 +151,6 @@ def _sites_ending_at(node: ir.Node) -> Iterator[FoundSite]:
 
 
 def _feed_forward(product: ir.Node) -> FoundSite | None:
-    """Recognise a feed-forward by its second product."""
     second = weight_sizes(product)
     if second is None:
         return None
@@ -216,7 +215,7 @@ def weight_sizes(node: ir.Node) -> tuple[int, int] | None:
 
 
 def _bias_after(product: ir.Node) -> ir.Node | None:
-    users = product.outputs[0].consumers()
+    users = [user for user, _ in product.outputs[0].uses()]
     if len(users) == 1 and is_one_of(users[0], "Add") and any(map(constants.is_fixed, users[0].inputs)):
         return users[0]
     return None

@@ -34,8 +34,6 @@ _PLAIN = ("Add", "Cast", "Div", "Mul", "Sub", *_MIXES)
 
 @dataclass
 class _MixedRegion(Region):
-    """A region that may contain mixing nodes."""
-
     mixing: dict[ir.Node, None] = field(default_factory=dict)
 
     def computes(self, node: ir.Node) -> bool:
@@ -53,7 +51,6 @@ def find(model: ir.Model) -> Iterator[Unfused]:
 
 
 def _mixed(product: ir.Node) -> Unfused | None:
-    """Recognise a mixed feed-forward by its second product."""
     second, region = weight_sizes(product), _MixedRegion(data_of, constants.is_fixed)
     if second is None or not region.grow(product.inputs[0], product.graph) or region.source is None:
         return None
@@ -70,7 +67,6 @@ def _mixed(product: ir.Node) -> Unfused | None:
 
 
 def _experts(product: ir.Node) -> Unfused | None:
-    """Recognise experts by their second product."""
     count, region = _count(product), Region(_data_of_experts, _is_given)
     if count is None or not region.grow(_data_of_experts(product), product.graph) or region.source is None:
         return None

@@ -45,7 +45,6 @@ class NormOfRows(Rule):
 
 
 def _has_shape_of(reshape: ir.Node, x: ir.Value) -> bool:
-    """Whether a value is reshaped to the shape of another."""
     shape = producer(input_at(reshape, 1), "Shape")
     if shape is not None and shape.inputs[:1] == (x,) and not shape.attributes:
         return True

@@ -73,7 +73,6 @@ def apply(model: ir.Model, log: Log, excluded: Collection[str]) -> dict[str, str
 
 
 def _find(model: ir.Model, graph: ir.Graph, highest: int) -> Iterator[_Found]:
-    """Yield the rotary positions of a graph, in graph order."""
     for node in list(graph):
         found = _readable(node) if is_standard(node, "Add", "Concat") else None
         if found is None or any(each.graph is not graph for each in found.rotation.nodes):

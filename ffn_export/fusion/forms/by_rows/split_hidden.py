@@ -162,8 +162,6 @@ def _added(op: Builder, second: ir.Node, hidden: ir.Value, weight: ir.Value, tot
 
 @dataclass(frozen=True)
 class _PartWriter:
-    """Writes one part of a split hidden layer."""
-
     op: Builder
     reading: Reading
     layer: SplitLayer
