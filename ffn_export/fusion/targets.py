@@ -139,7 +139,7 @@ TARGETS: Mapping[str, Target] = {
             "ort-cuda",
             "ONNX Runtime on CUDA, the fused operators that its provider has kernels for",
             canonical=(*_CANONICAL_FOR_ORT, SkipLayerNormApart),
-            optional=tuple(map(of_rule, (BiasGelu, FastGelu, SkipLayerNormInHalf, SkipRmsNorm))),
+            optional=tuple(of_rule(each, used=True) for each in (BiasGelu, FastGelu, SkipLayerNormInHalf, SkipRmsNorm)),
         ),
     )
 }

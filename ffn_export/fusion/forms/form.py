@@ -41,6 +41,6 @@ class Form:
     in_few_bits: bool = True
 
 
-def of_rule(rule: type[Rule]) -> Form:
-    """Return the form that one rule writes, used by default."""
-    return Form(rule.name, rule.site, lambda costs: True, rules=(rule,))
+def of_rule(rule: type[Rule], *, used: bool) -> Form:
+    """Return the form that one rule writes, with a fixed default."""
+    return Form(rule.name, rule.site, lambda costs: used, rules=(rule,))

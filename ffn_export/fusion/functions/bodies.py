@@ -16,9 +16,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.fusion.activations import FUSED_GEMM
-from ffn_export.fusion.builder import Builder
+from ffn_export.fusion.builder import Builder, Values
 from ffn_export.fusion.forms import ATTENTION
-from ffn_export.fusion.functions.body_builder import Values
 from ffn_export.fusion.provenance import rules_of
 from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.views import rank

@@ -14,9 +14,9 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.activations import SQUARE, TABLE
+from ffn_export.fusion.builder import BodyBuilder
 from ffn_export.fusion.functions import bodies
 from ffn_export.fusion.functions.bodies import Setting
-from ffn_export.fusion.functions.body_builder import BodyBuilder
 from ffn_export.fusion.functions.contract import ATTENTION, DOMAIN, LINEAR, Attribute, Call
 from ffn_export.fusion.functions.portable import named
 

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.fusion.builder import Names, free_name
+from ffn_export.fusion.builder import BodyBuilder, Names, free_name
 from ffn_export.fusion.functions import bodies
 from ffn_export.fusion.functions.bodies import Body, Setting
-from ffn_export.fusion.functions.body_builder import BodyBuilder
 from ffn_export.fusion.linear import is_turned
 from ffn_export.fusion.shapes import last_size
 
