@@ -115,16 +115,7 @@ class _Reader:
             waiting += node.inputs[:1] if is_standard(node, *HALVES, *LAYOUT) else node.inputs
         return found
 
-    def parts(self) -> set[ir.Node]:
-        """Return the nodes between the products that take a part of a value, or turn its order."""
-        return {node for node in self._before_second() if is_standard(node, *HALVES)}
-
-    def truncates(self) -> bool:
-        """Whether a value before the second product is cast to a dtype without fractions."""
-        casts = (node for node in self._before_second() if is_standard(node, "Cast"))
-        return any(not ir.DataType(node.attributes.get_int("to", 1)).is_floating_point() for node in casts)
-
-    def _before_second(self) -> set[ir.Node]:
+    def before_second(self) -> set[ir.Node]:
         """Return the nodes between the products."""
         waiting, seen = [input_at(self.second, 0)], set[ir.Node]()
         while waiting:
@@ -168,7 +159,8 @@ def roles(site: FoundSite) -> Roles:
         and len(turned) == 1
         and _fit(values, turned == {True})
     )
-    known = known and not reader.truncates()
+    casts = (node for node in reader.before_second() if is_standard(node, "Cast"))
+    known = known and all(ir.DataType(node.attributes.get_int("to", 1)).is_floating_point() for node in casts)
     attributes, named = _activation(site)
     if packed:
         attributes["packed"] = packed
@@ -189,7 +181,9 @@ def _fit(values: Mapping[str, ir.Value], turned: bool) -> bool:
 
 def _order(reader: _Reader) -> tuple[tuple[ir.Node, ...], int, bool]:
     """Return the first products, the activated one first; its half of a packed product; whether this is certain."""
-    products, parts = tuple(reader.products), reader.parts()
+    products = tuple(reader.products)
+    # The nodes that take a part of a value, or turn its order.
+    parts = {node for node in reader.before_second() if is_standard(node, *HALVES)}
     if not reader.site.gated:
         return products, 0, len(products) == 1 and not parts
     gating = reader.gating_product()
