@@ -108,7 +108,7 @@ def is_turned(product: ir.Node) -> bool:
 def is_plain_product(product: ir.Node) -> bool:
     """Whether a product neither scales nor transposes its first input."""
     is_scaled = any(float_of(product, name, 1.0) != 1 for name in ("alpha", "beta"))
-    return product.op_type == "MatMul" or not (is_scaled or int_of(product, "transA", 0))
+    return product.op_type == "MatMul" or (not is_scaled and int_of(product, "transA", 0) == 0)
 
 
 def why_no_rows(linear: Linear) -> str | None:
