@@ -186,6 +186,18 @@ void large(const Path& path) {
   compare({path.kernels, path.bound < 1e-3 ? path.bound : 0.11}, one);  // the tenth of its block is lost
 }
 
+// Keys of the first block count as much as those of the last.
+void blocks_weigh_alike(const Path& path) {
+  const int keys = 16384;
+  Case each(1, 1, 1, 30, keys, 8);
+  std::fill_n(each.q->data(), 30 * 8, 0.0f);
+  for (int i = 0; i < keys * 8; i++) each.v->data()[i] = i < keys * 4 ? 1.0f : -1.0f;
+  ffn::attend(*path.kernels, each.a, OneThread());
+  for (int i = 0; i < 30 * 8; i++)
+    check(std::fabs(each.a.to[i]) < 1e-6,
+          std::string(path.kernels->name) + ": a mean of 0 is " + std::to_string(each.a.to[i] * 1e6) + "e-6");
+}
+
 // What is no number spreads as it does by softmax and a product.
 void no_numbers(const Path& path) {
   for (float bad : {kNan, kInfinity}) {
@@ -279,6 +291,7 @@ int main() {
     biases(path);
     masks(path);
     large(path);
+    blocks_weigh_alike(path);
     no_numbers(path);
     no_numbers_in_the_bias(path);
     order_and_threads(path);

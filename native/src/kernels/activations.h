@@ -1,12 +1,16 @@
 // The activations of docs/functions.md on vectors, within a few units in the last place of float32, or of the largest
 // value near by: the left tail of gelu, below 1e-5, has fewer digits.
 //
+// Where the result is rounded to bfloat16 or 8 bits, gelu has fewer digits, too: GeluOfOperands.
+//
 // They share one exponential, which ends at exp(88) and exp(-87). NaN stays NaN. Where a formula would subtract two
 // near values, it is written so that nothing cancels: elu by exp(x) - 1 as a whole, tanh by a rational function, mish
 // without the logarithm.
 //
 // The exponential, tanh and erf are the approximations of Cephes and Eigen.
 #pragma once
+
+#include <type_traits>
 
 #include "kernels.h"
 
@@ -80,9 +84,9 @@ struct Gelu {
   }
 };
 
-// The same within 2.5e-5, for operands of fewer digits: a polynomial in place of the quotient, which takes half the
-// time. It is the least largest error of x / 2 erf(x / sqrt 2) among those that are 1 at the end, where float32 gives 1
-// exactly, so that the left tail goes to zero.
+// The same within 4e-5, for operands of fewer digits: a polynomial in place of the quotient, which takes half the time.
+// Of those that are 1 at the end it has the least largest error of x / 2 erf(x / sqrt 2), and float32 gives 1 exactly
+// there, so that the left tail goes to zero.
 struct GeluOfOperands {
   FFN_INLINE Float operator()(Float x) const {
     constexpr float kEnd = 4.39999437f;

@@ -207,10 +207,11 @@ void attend(const ffn::Attention& a, int index, void* memory) {
     const Task::Keys keys = task.pack(block);
     for (long part = 0; part < parts; part++) {
       const long begin = task.rows * part / parts, end = task.rows * (part + 1) / parts;
-      const bool last = block + 1 == task.plan.blocks;
-      for (long row = begin; last && row < end; row++) fetch_to_write(task.result_at(row), 4 * a.size);
       task.add_keys(begin, static_cast<int>(end - begin), keys);
-      for (long row = begin; last && row < end; row++) task.write(row);
+      for (long row = begin; block + 1 == task.plan.blocks && row < end; row++) {
+        if (row + kAhead < task.rows) fetch_to_write(task.result_at(row + kAhead), 4 * a.size);
+        task.write(row);
+      }
     }
   }
 }

@@ -92,7 +92,7 @@ FFN_INLINE void pack_values(const Plan& plan, const float* value, long stride, i
       for (int i = 0; i < Dot::kElements; i++) {
         const long row = unit * Dot::kElements + i;
         rows[i] = splat(0.0f);
-        if (row + kAhead < count) fetch_to_read(value + (row + kAhead) * stride + column, some);
+        if (row + kAhead < count && some > 0) fetch_to_read(value + (row + kAhead) * stride + column, some);
         if (row < count && some > 0) rows[i] = load_part(value + row * stride + column, some);
         if (kScaled) rows[i] = mul(rows[i], inverse);
       }

@@ -47,14 +47,15 @@ FFN_INLINE Float power_of_two(Float n) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
 }
 // one * 2^x with an error of 7.5e-5, and no more than `one` for x <= 0: of the rest that is left of x above a whole
-// number, and scaled.
+// number, and scaled. Below 2^-126 it is 0, since some processors are slow with smaller numbers.
 FFN_INLINE Float about_power_of_two(Float x, float one) {
   const Float r = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
   Float p = splat(one * 0.0780245215f);
   p = fma(p, r, splat(one * 0.226067156f));
   p = fma(p, r, splat(one * 0.695833564f));
   p = fma(p, r, splat(one * 0.999925196f));
-  return _mm512_scalef_ps(p, x);
+  const __mmask16 is_zero = _mm512_cmp_ps_mask(splat(-126.0f), x, _CMP_GT_OQ);
+  return _mm512_maskz_scalef_ps(static_cast<__mmask16>(~is_zero), p, x);
 }
 FFN_INLINE Float larger(Float a, Float b) { return _mm512_max_ps(a, b); }  // b where one is NaN
 FFN_INLINE float sum_of_lanes(Float x) { return _mm512_reduce_add_ps(x); }

@@ -45,8 +45,7 @@ FFN_INLINE float masked(float* scores, long count, long seen, float scale, const
   return largest_of_lanes(larger(larger(largest[0], largest[1]), larger(largest[2], largest[3])));
 }
 
-// exp(x) of a difference to a largest score, times `one`: 0 from -88 on, also where it would be a number that bfloat16
-// and integers do not have.
+// exp(x) of a difference to a largest score, times `one`. From -88 on it is 0.
 template <class D = Dot>
 FFN_INLINE Float share_of(Float x, float one) {
   if constexpr (Dot::kElements == 1)
@@ -70,7 +69,7 @@ FFN_INLINE float weigh(const float* scores, long count, long multiplied, float l
 
 FFN_INLINE float exponential(float x) {
   alignas(64) float lanes[kLanes];
-  store(lanes, share_of(splat(x), 1.0f));
+  store(lanes, Exponential(splat(x), -88.0f).value());
   return lanes[0];
 }
 

@@ -14,7 +14,7 @@ constexpr long kLine = 64;  // bytes of a line of the cache
 constexpr long kGroup = 64;
 
 // Fetches the lines of some elements, to read or to write them. A processor guesses what follows in memory, but not the
-// next row of some columns of a matrix. It drops requests beyond about twenty lines, so ask for a few rows at a time.
+// next row of some columns of a matrix. It drops requests while many others are under way.
 template <int Write>
 FFN_INLINE void fetch_lines(const void* from, long bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(from), end = begin + static_cast<uintptr_t>(bytes);

@@ -133,10 +133,10 @@ inline __m512 _mm512_reduce_ps(__m512 a, int) {  // downwards
   for (int i = 0; i < 16; i++) a[i] = std::isinf(a[i]) ? 0 : a[i] - std::floor(a[i]);
   return a;
 }
-inline __m512 _mm512_scalef_ps(__m512 a, __m512 b) {  // of a positive number
+inline __m512 _mm512_maskz_scalef_ps(__mmask16 mask, __m512 a, __m512 b) {  // of a second operand that an int holds
   for (int i = 0; i < 16; i++) {
-    const float most = 1000, power = std::fmin(most, std::fmax(-most, std::floor(b[i])));
-    a[i] = std::isnan(b[i]) ? b[i] : std::ldexp(a[i], static_cast<int>(power));
+    const bool is_given = mask >> i & 1;
+    a[i] = !is_given ? 0 : std::isnan(b[i]) ? b[i] : std::ldexp(a[i], static_cast<int>(std::floor(b[i])));
   }
   return a;
 }
