@@ -10,13 +10,14 @@ def constant_tensor(value: ir.Value) -> ir.TensorProtocol | None:
 
     The onnx-ir function for this renames the tensor of a ``Constant`` node after the value. If the graph is a copy that
     shares tensors with the caller's model, that would modify the caller's model. It also raises for a ``Constant`` that
-    has no value, or two.
+    is not as the standard has it, such as one without a value, or with two.
     """
     node = value.producer()
-    if node is not None and node.op_identifier() == ("", "Constant", ""):
-        if len(node.outputs) != 1 or len(node.attributes) != 1:
-            return None
-        stated = node.attributes.get("value")
-        if stated is not None and stated.type == ir.AttributeType.TENSOR and not stated.is_ref():
-            return stated.as_tensor()
-    return ir.convenience.get_const_tensor(value)
+    try:
+        if node is not None and node.op_identifier() == ("", "Constant", "") and len(node.attributes) == 1:
+            stated = node.attributes.get("value")
+            if stated is not None and not stated.is_ref():
+                return stated.as_tensor()
+        return ir.convenience.get_const_tensor(value)
+    except (TypeError, ValueError):
+        return None

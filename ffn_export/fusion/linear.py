@@ -106,7 +106,7 @@ def is_turned(product: ir.Node) -> bool:
 
 
 def is_plain_product(product: ir.Node) -> bool:
-    """Whether a product neither scales nor transposes its first input."""
+    """Whether a product scales nothing and does not transpose its first input."""
     is_scaled = any(float_of(product, name, 1.0) != 1 for name in ("alpha", "beta"))
     return product.op_type == "MatMul" or (not is_scaled and int_of(product, "transA", 0) == 0)
 
@@ -132,11 +132,11 @@ def write_gemm(op: Builder, linear: Linear, operator: str = "Gemm", **attributes
         y.type, y.shape = linear.x.type, ir.Shape([None, d_out])
         return y
 
-    y = by_rows(op, linear.x, (d_in, d_out), gemm, opset_of(linear.product))
+    y = on_rows(op, linear.x, (d_in, d_out), gemm, opset_of(linear.product))
     return layout.again(op, y, linear.moved)
 
 
-def by_rows(
+def on_rows(
     op: Builder, x: ir.Value, sizes: tuple[int, int], compute: Callable[[ir.Value], ir.Value], opset: int
 ) -> ir.Value:
     """Write a computation on rows, ``[tokens, d_in]`` to ``[tokens, d_out]``, for an input of any rank."""

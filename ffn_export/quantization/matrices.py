@@ -15,7 +15,7 @@ from ffn_export.fusion.views import is_read, is_standard
 LAYOUT = ("Identity", "Transpose")
 
 
-def tensor_of(weight: ir.Value) -> ir.TensorProtocol:
+def weight_tensor(weight: ir.Value) -> ir.TensorProtocol:
     """Return the numbers of a matrix, an initializer or a ``Constant``."""
     tensor = constant_tensor(weight)
     assert tensor is not None
@@ -24,7 +24,7 @@ def tensor_of(weight: ir.Value) -> ir.TensorProtocol:
 
 def read_matrix(weight: ir.Value, *, turned: bool) -> Array:
     """Return a matrix as ``[d_in, d_out]``. It may be a view of a mapped file."""
-    array: Array = tensor_of(weight).numpy()
+    array: Array = weight_tensor(weight).numpy()
     return array.T if turned else array
 
 
@@ -37,7 +37,7 @@ def close(tensor: ir.TensorProtocol) -> None:
 
 def drop(weight: ir.Value) -> int:
     """Close the file of a matrix, and remove the matrix if nothing reads it. Return the number of bytes removed."""
-    tensor, graph = tensor_of(weight), weight.graph
+    tensor, graph = weight_tensor(weight), weight.graph
     assert isinstance(graph, ir.Graph)
     close(tensor)
     for node in weight.consumers():

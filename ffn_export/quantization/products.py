@@ -11,7 +11,7 @@ from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.exporter import computed_weights
 from ffn_export.fusion import sites
 from ffn_export.fusion.views import float_of, input_at, int_of, ints_of, is_standard
-from ffn_export.quantization.matrices import LAYOUT, close, tensor_of
+from ffn_export.quantization.matrices import LAYOUT, close, weight_tensor
 from ffn_export.quantization.options import INTEGERS, QuantizationOptions
 
 # Weight dtypes that the CPU kernel supports.
@@ -43,7 +43,7 @@ class Product:
     @property
     def shape(self) -> tuple[int, int]:
         """Width of the rows that are multiplied by the weight, and of the result."""
-        first, second = tensor_of(self.weight).shape.numpy()
+        first, second = weight_tensor(self.weight).shape.numpy()
         return (second, first) if self.turned else (first, second)
 
     @property
@@ -71,16 +71,16 @@ def read(node: ir.Node, options: QuantizationOptions) -> Product | str:
     if isinstance(found, str):
         return found
     weight, turned = found
-    if tensor_of(weight).size == 0:
+    if weight_tensor(weight).size == 0:
         return "its matrix has no numbers"
     if weight.is_graph_input():
         return "a caller may override its matrix, which is an input too"
     operator, dtypes = ("MatMulIntegerToFloat", (ir.DataType.FLOAT,)) if options.int8 else ("MatMulNBits", _DTYPES)
-    dtype = tensor_of(weight).dtype
+    dtype = weight_tensor(weight).dtype
     if dtype not in dtypes:
         advice = ": quantize the model in float32" if dtype in _HALVES else ""
         return f"{operator} takes no matrix in {dtype.name.lower()}{advice}"
-    if not _is_usual(tensor_of(weight)):
+    if not _is_usual(weight_tensor(weight)):
         return "its matrix has NaN, infinity or numbers above 1e12"
     if dtype == ir.DataType.FLOAT16 and options.accuracy_level == INTEGERS:
         # onnxruntime 1.31 on CPU returns the bias alone, as if the product were 0.

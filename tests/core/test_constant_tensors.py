@@ -27,6 +27,14 @@ def test_constant(attributes: dict[str, Any]) -> None:
     assert tensor.numpy().tolist() == [1.5, 2.5]
 
 
-@pytest.mark.parametrize("attributes", [{}, {"value": VALUE, "value_int": 1}], ids=["no value", "two values"])
+WITHOUT_A_TENSOR: dict[str, dict[str, Any]] = {
+    "no value": {},
+    "two values": {"value": VALUE, "value_int": 1},
+    "another attribute": {"axis": 1},
+    "a number for a tensor": {"value": 1},
+}
+
+
+@pytest.mark.parametrize("attributes", WITHOUT_A_TENSOR.values(), ids=WITHOUT_A_TENSOR)
 def test_constant_without_a_tensor(attributes: dict[str, Any]) -> None:
     assert constant_tensor(constant(**attributes)) is None

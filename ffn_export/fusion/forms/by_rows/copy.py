@@ -23,7 +23,7 @@ def copied(op: Builder, nodes: Iterable[ir.Node], values: dict[ir.Value, ir.Valu
 
     Args:
         op: Builder of the nodes.
-        nodes: Nodes in topological order; those whose result is among ``values`` are left out.
+        nodes: Nodes in topological order; those of shapes, and those whose result is among ``values``, are left out.
         values: Value of the graph -> what is written for it.
         end: Result of the last node.
     """

@@ -15,7 +15,7 @@ from ffn_export.fusion.engine import Log, scoped_name
 from ffn_export.fusion.forms.by_rows.row_function import OPSET, read
 from ffn_export.fusion.forms.put import put
 from ffn_export.fusion.functions.site_reading import Reading
-from ffn_export.fusion.linear import by_rows
+from ffn_export.fusion.linear import on_rows
 from ffn_export.fusion.shapes import last_size
 
 # Function that writes a computation on rows.
@@ -88,6 +88,6 @@ def _write(op: Builder, reading: Reading, x: ir.Value, compute: Compute) -> ir.V
     d_in, d_out = last_size(reading.inputs["x"]), last_size(reading.end)
     assert d_in is not None
     assert d_out is not None
-    y = by_rows(op, x, (d_in, d_out), partial(compute, op), OPSET)
+    y = on_rows(op, x, (d_in, d_out), partial(compute, op), OPSET)
     y.type, y.shape = reading.end.type, reading.end.shape
     return y
