@@ -30,16 +30,13 @@ FFN_INLINE Scales scales_of(const ffn::Product& p, int token, int panel) {
   return {p.scales + token * w.groups, w.groups, w.scales.data() + at, w.sums.data() + at, size};
 }
 
-FFN_INLINE void prefetch(const std::vector<float>& values, long from, long end) {
-  for (; from < end; from += kLine / 4) __builtin_prefetch(values.data() + from, 0, 2);
-}
-
 // What belongs to the columns of panels. Without it, each group of K waits for its scales.
-FFN_INLINE void prefetch_columns(const ffn::Weights& w, int panel, int panels) {
+FFN_INLINE void fetch_columns(const ffn::Weights& w, int panel, int panels) {
   const long from = panel * kPanel, end = (panel + panels < w.panels ? panel + panels : w.panels) * kPanel;
-  prefetch(w.bias, from, end);
-  prefetch(w.scales, from * w.groups, end * w.groups);
-  prefetch(w.sums, from * w.groups, end * w.groups);
+  const long bytes = (end - from) * 4;
+  fetch_lines<0, 2>(w.bias.data() + from, bytes);
+  fetch_lines<0, 2>(w.scales.data() + from * w.groups, bytes * w.groups);
+  fetch_lines<0, 2>(w.sums.data() + from * w.groups, bytes * w.groups);
 }
 
 // What a tile is written to, and the residual that is added to it, while it is multiplied. The float32 that 8-bit
@@ -83,7 +80,7 @@ void run(const ffn::Product& p, int task) {
                               : at_once == 2 ? pick<2, kRows2>(rows)
                                              : pick<1, kRows1>(rows);
     tiles.shape(rows, at_once);
-    if (part == 0) prefetch_columns(w, panel + at_once, at_once);
+    if (part == 0) fetch_columns(w, panel + at_once, at_once);
     fetch_results(p, first, rows, panel, at_once);
     const int32_t* b = w.data.get() + panel * panel_size;
     const long lines = panel + at_once < w.panels ? divided_up(at_once * kLinesOfPanel, down) : 0;

@@ -14,12 +14,13 @@ constexpr long kLine = 64;  // bytes of a line of the cache
 constexpr long kGroup = 64;
 
 // Fetches the lines of some elements, to read or to write them. A processor guesses what follows in memory, but not the
-// next row of some columns of a matrix. It drops requests while many others are under way.
-template <int Write>
+// next row of some columns of a matrix. It drops requests while many others are under way. `Near` is 3 for the nearest
+// cache, 2 for the second-level one.
+template <int Write, int Near = 3>
 FFN_INLINE void fetch_lines(const void* from, long bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(from), end = begin + static_cast<uintptr_t>(bytes);
   for (uintptr_t line = begin & ~uintptr_t{kLine - 1}; line < end; line += kLine)
-    __builtin_prefetch(reinterpret_cast<const void*>(line), Write);
+    __builtin_prefetch(reinterpret_cast<const void*>(line), Write, Near);
 }
 FFN_INLINE void fetch_to_read(const float* from, long count) { fetch_lines<0>(from, 4 * count); }
 FFN_INLINE void fetch_to_write(const void* to, long bytes) { fetch_lines<1>(to, bytes); }
