@@ -12,7 +12,12 @@ const Kernels* choose(Precision precision, const InstructionSets& sets) {
              : sets.avx512    ? &kBfloat16WeightsAvx512
              : sets.avx2      ? &kBfloat16WeightsAvx2
                               : nullptr;
-    case Precision::kInt8: return sets.amx ? &kInt8Amx : sets.vnni ? &kInt8Avx512 : nullptr;
+    case Precision::kInt8:
+      return sets.amx        ? &kInt8Amx
+             : sets.vnni     ? &kInt8Avx512
+             : sets.avx_vnni ? &kInt8AvxVnni
+             : sets.avx2     ? &kInt8Avx2
+                             : nullptr;
   }
 #else
   (void)precision, (void)sets;
@@ -25,7 +30,8 @@ const AttentionKernels* choose_attention(Precision precision, const InstructionS
   if (!choose(precision, sets)) return nullptr;
   if (precision != Precision::kFloat32 && (sets.amx || sets.fast_bf16))
     return sets.amx ? &kAttentionBfloat16Amx : &kAttentionBfloat16Avx512;
-  if (precision == Precision::kInt8) return &kAttentionInt16Avx512;
+  if (precision == Precision::kInt8)
+    return sets.vnni ? &kAttentionInt16Avx512 : sets.avx_vnni ? &kAttentionInt16AvxVnni : &kAttentionInt16Avx2;
   return sets.avx512 ? &kAttentionFloat32Avx512 : &kAttentionFloat32Avx2;
 #else
   (void)precision, (void)sets;

@@ -19,6 +19,7 @@ InstructionSets instruction_sets(const char* allowed) {
   sets.bf16 = sets.bf16 && sets.avx512 && names(allowed, "bf16");
   sets.fast_bf16 = sets.fast_bf16 && sets.bf16;
   sets.vnni = sets.vnni && sets.avx512 && names(allowed, "vnni");
+  sets.avx_vnni = sets.avx_vnni && sets.avx2 && names(allowed, "avx_vnni");
   sets.amx = sets.amx && sets.bf16 && sets.vnni && names(allowed, "amx");
   return sets;
 }

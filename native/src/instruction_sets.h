@@ -9,12 +9,14 @@ struct InstructionSets {
   bool bf16 = false;       // AVX-512 BF16, on top of avx512
   bool fast_bf16 = false;  // and its products take less time than those of FMA
   bool vnni = false;       // AVX-512 VNNI, on top of avx512
+  bool avx_vnni = false;   // AVX-VNNI, on top of avx2
   bool amx = false;        // AMX for bfloat16 and 8-bit integers, on top of bf16 and vnni
 };
 
 InstructionSets of_processor();
 
-// The sets of this processor that `allowed` names, separated by commas: avx2, avx512, bf16, vnni, amx. Null allows all,
+// The sets of this processor that `allowed` names, separated by commas: avx2, avx512, bf16, vnni, avx_vnni,
+// amx. Null allows all,
 // and a name that is unknown allows nothing.
 InstructionSets instruction_sets(const char* allowed);
 

@@ -52,6 +52,7 @@ struct Format {
   int block;      // tokens that are computed together: projections.cpp says how many
   long group;     // int8: units of K that share a scale, in a row of A and in a column of weights
   int words = 1;  // 32-bit words of a row of A for a unit: two where A is float32 beside weights in bfloat16
+  bool pairs_in_16_bits = false;  // int8: products of two elements are added in as many bits, so weights leave room
 };
 
 struct Weights;  // panels.h
@@ -90,8 +91,8 @@ struct Kernels {
   void (*run)(const Product& product, int task);
 };
 
-extern const Kernels kFloat32Avx2, kFloat32Avx512, kBfloat16Avx512, kBfloat16Amx, kInt8Avx512, kInt8Amx,
-    kBfloat16WeightsAvx2, kBfloat16WeightsAvx512;
+extern const Kernels kFloat32Avx2, kFloat32Avx512, kBfloat16Avx512, kBfloat16Amx, kInt8Avx2, kInt8AvxVnni, kInt8Avx512,
+    kInt8Amx, kBfloat16WeightsAvx2, kBfloat16WeightsAvx512;
 
 // softmax(scale Q K^T + bias) V for each head: kernels/attention.h. Heads lie side by side in a row, and `heads /
 // groups` of them read one head of keys and values.
@@ -114,6 +115,6 @@ struct AttentionKernels {
 };
 
 extern const AttentionKernels kAttentionFloat32Avx2, kAttentionFloat32Avx512, kAttentionBfloat16Avx512,
-    kAttentionBfloat16Amx, kAttentionInt16Avx512;
+    kAttentionBfloat16Amx, kAttentionInt16Avx2, kAttentionInt16AvxVnni, kAttentionInt16Avx512;
 
 }  // namespace ffn

@@ -17,14 +17,17 @@ struct Column {
   float smoothed(int k) const { return matrix->at(k, n) * (matrix->smoothing ? matrix->smoothing[k] : 1.0f); }
 };
 
-// The scale of some rows of a column.
-float scale_of(const Column& column, int first, int last) {
-  float largest = 0;
-  for (int k = first; k < last; k++) {
-    const float magnitude = std::fabs(column.smoothed(k));
-    if (magnitude > largest || magnitude != magnitude) largest = magnitude;  // NaN stays, and makes the column NaN
-  }
-  return largest == 0 ? 1.0f : largest / 127.0f;
+// The scale of some rows of a column. With `pairs`, two neighbours add up to 126 at most, and 127 once they are
+// rounded: times 255 that fits 16 bits.
+float scale_of(const Column& column, int first, int last, bool pairs) {
+  float scale = 0;
+  const auto take = [&](float least) {
+    if (least > scale || least != least) scale = least;  // NaN stays, and makes the column NaN
+  };
+  for (int k = first; k < last; k++) take(std::fabs(column.smoothed(k)) / 127.0f);
+  for (int k = first; pairs && k + 1 < last; k += 2)
+    take(std::fabs(column.smoothed(k) / 126.0f + column.smoothed(k + 1) / 126.0f));
+  return scale == 0 ? 1.0f : scale;
 }
 
 int8_t quantised(float value, float scale) {
@@ -78,7 +81,8 @@ Weights pack(const Format& format, Matrix matrix, const float* bias, Matrix othe
     };
     for (int group = 0; group < w.groups; group++) {
       const int first = group * group_rows;
-      w.scales[of_group(group)] = scale_of(column, first, std::min(first + group_rows, matrix.rows));
+      w.scales[of_group(group)] =
+          scale_of(column, first, std::min(first + group_rows, matrix.rows), format.pairs_in_16_bits);
     }
 
     int32_t* to = w.data.get() + static_cast<long>(panel) * w.units * format.panel + lane;

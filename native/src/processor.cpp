@@ -34,6 +34,7 @@ InstructionSets of_processor() {
   // of 16 products in them.
   sets.fast_bf16 = sets.bf16 && __builtin_cpu_is("amd");
   sets.vnni = __builtin_cpu_supports("avx512vnni");
+  sets.avx_vnni = __builtin_cpu_supports("avxvnni");
   sets.amx = __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
              __builtin_cpu_supports("amx-int8") && tiles_are_saved();
 #endif

@@ -77,10 +77,13 @@ inline Values rounded_weights(const ffn::Format& format, const ffn::Matrix& m) {
     double scale = 1;
     for (int k = 0, group = group_of(format); k < m.rows; k++) {
       if (k % group == 0) {
-        double largest = 0;
-        for (int i = k; i < m.rows && i - k < group; i++)
-          largest = std::max(largest, std::fabs(m.at(i, n) * smoothing_of(format, m, i)));
-        scale = largest > 0 ? largest / 127 : 1;
+        double least = 0;
+        const auto value = [&](int i) { return m.at(i, n) * smoothing_of(format, m, i); };
+        for (int i = k; i < m.rows && i - k < group; i++) {
+          least = std::max(least, std::fabs(value(i)) / 127);
+          if (format.pairs_in_16_bits && (i - k) % 2) least = std::max(least, std::fabs(value(i - 1) + value(i)) / 126);
+        }
+        scale = least > 0 ? least : 1;
       }
       const double x = m.at(k, n) * smoothing_of(format, m, k);
       w[static_cast<size_t>(k * m.columns + n)] = format.precision == Precision::kInt8

@@ -275,11 +275,11 @@ int main() {
     const ffn::AttentionKernels* kernels;
     bool runs;
     double bound;
-  } const paths[] = {{&ffn::kAttentionFloat32Avx2, sets.avx2, 1e-6},
-                     {&ffn::kAttentionFloat32Avx512, sets.avx512, 1e-6},
-                     {&ffn::kAttentionBfloat16Avx512, sets.bf16, 1.2e-2},
-                     {&ffn::kAttentionBfloat16Amx, sets.amx, 1.2e-2},
-                     {&ffn::kAttentionInt16Avx512, sets.vnni, 1.2e-2}};
+  } const paths[] = {
+      {&ffn::kAttentionFloat32Avx2, sets.avx2, 1e-6},      {&ffn::kAttentionFloat32Avx512, sets.avx512, 1e-6},
+      {&ffn::kAttentionBfloat16Avx512, sets.bf16, 1.2e-2}, {&ffn::kAttentionBfloat16Amx, sets.amx, 1.2e-2},
+      {&ffn::kAttentionInt16Avx2, sets.avx2, 1.2e-2},      {&ffn::kAttentionInt16AvxVnni, sets.avx_vnni, 1.2e-2},
+      {&ffn::kAttentionInt16Avx512, sets.vnni, 1.2e-2}};
   for (const auto& each : paths) {
     if (!each.runs) {
       std::printf("not run here: %s\n", each.kernels->name);
@@ -300,8 +300,10 @@ int main() {
   check(!sets.avx2 ||
             ffn::choose_attention(Precision::kBfloat16, ffn::instruction_sets("avx2")) == &ffn::kAttentionFloat32Avx2,
         "attention is in float32 where bfloat16 has no instructions");
-  const auto integers = ffn::choose_attention(Precision::kInt8, ffn::instruction_sets("avx512,vnni"));
+  const auto integers = ffn::choose_attention(Precision::kInt8, ffn::instruction_sets("avx512,vnni,avx_vnni"));
   check(!sets.vnni || integers == &ffn::kAttentionInt16Avx512, "attention of 8-bit integers without fast bfloat16");
+  const auto narrow = ffn::choose_attention(Precision::kInt8, ffn::instruction_sets("avx2"));
+  check(!sets.avx2 || narrow == &ffn::kAttentionInt16Avx2, "and without VNNI");
 #endif
   return report();
 }

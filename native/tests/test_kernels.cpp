@@ -178,6 +178,25 @@ void smoothing_of_large_channels(const Path& path) {
             "e-6, smoothed " + std::to_string(smoothed * 1e6) + "e-6");
 }
 
+// The largest integers of both sides, of one sign and of both: their sums are exact, in 16 bits, too.
+void largest_products(const Path& path) {
+  const int d = 300, tokens = 3;
+  for (int negative : {0, 1, 2, 3}) {
+    Drawn drawn(Activation::kIdentity, 1, d, 8, 8, false, false);
+    for (size_t i = 0; i < drawn.w1.size(); i++) drawn.w1[i] = negative && i / 8 % negative == 0 ? -1.0f : 1.0f;
+    std::fill(drawn.w2.begin(), drawn.w2.end(), 0.0f);
+    for (size_t i = 0; i < 8; i++) drawn.w2[9 * i] = 1;
+    const std::vector<float> x(static_cast<size_t>(tokens * d), 1);
+    std::vector<float> y(tokens * 8);
+    run(ffn::Projections(*path.kernels, drawn.spec), x.data(), y.data(), tokens, OneThread());
+    double wanted = 0;
+    for (int k = 0; k < d; k++) wanted += drawn.w1[static_cast<size_t>(8 * k)];
+    check(std::all_of(y.begin(), y.end(), [&](float v) { return std::fabs(v - wanted) <= 1e-3 * std::fabs(wanted); }),
+          named(path, d, 8, 8, tokens, "the largest integers") + ": " + std::to_string(y[0]) + " is not " +
+              std::to_string(wanted));
+  }
+}
+
 void activations(const Path& path) {
   for (int i = 0; i <= static_cast<int>(Activation::kSoftsign); i++) {
     const auto activation = static_cast<Activation>(i);
@@ -334,8 +353,8 @@ void masks() {
     check(ffn::choose(precision, none) == nullptr, "nothing is chosen where nothing is allowed");
   const auto narrow = ffn::instruction_sets("avx2");
   check(narrow.avx2 == all.avx2 && !narrow.avx512 && !narrow.bf16 && !narrow.vnni, "a mask allows what it names");
-  check(ffn::choose(Precision::kInt8, narrow) == nullptr, "8-bit integers need VNNI");
 #if defined(__x86_64__)
+  check(!narrow.avx2 || ffn::choose(Precision::kInt8, narrow) == &ffn::kInt8Avx2, "8-bit integers do without VNNI");
   check(!narrow.avx2 || ffn::choose(Precision::kBfloat16, narrow) == &ffn::kBfloat16WeightsAvx2,
         "bfloat16 does without its instructions");
   ffn::InstructionSets slow;
@@ -343,8 +362,14 @@ void masks() {
   check(ffn::choose(Precision::kBfloat16, slow) == &ffn::kBfloat16WeightsAvx512, "and where these are slow");
   slow.fast_bf16 = true;
   check(ffn::choose(Precision::kBfloat16, slow) == &ffn::kBfloat16Avx512, "and takes them where they are fast");
+  ffn::InstructionSets integers;
+  integers.avx2 = integers.avx_vnni = true;
+  check(ffn::choose(Precision::kInt8, integers) == &ffn::kInt8AvxVnni, "8-bit integers take AVX-VNNI");
+  integers.avx512 = integers.vnni = true;
+  check(ffn::choose(Precision::kInt8, integers) == &ffn::kInt8Avx512, "and rather that of AVX-512");
 #endif
   check(!ffn::instruction_sets("bf16,vnni").bf16, "BF16 is used on top of AVX-512 only");
+  check(!ffn::instruction_sets("avx_vnni").avx_vnni, "AVX-VNNI is used on top of AVX2 only");
   check(!ffn::instruction_sets("avx512,bf16,amx").amx, "AMX is used on top of BF16 and VNNI only");
 }
 
@@ -358,10 +383,16 @@ int main() {
     const ffn::Kernels* kernels;
     bool runs;
     double bound;
-  } const paths[] = {{&ffn::kFloat32Avx2, sets.avx2, 6e-7},         {&ffn::kFloat32Avx512, sets.avx512, 6e-7},
-                     {&ffn::kBfloat16WeightsAvx2, sets.avx2, 1e-6}, {&ffn::kBfloat16WeightsAvx512, sets.avx512, 1e-6},
-                     {&ffn::kBfloat16Avx512, sets.bf16, 2e-3},      {&ffn::kBfloat16Amx, sets.amx, 2e-3},
-                     {&ffn::kInt8Avx512, sets.vnni, 6e-3},          {&ffn::kInt8Amx, sets.amx, 6e-3}};
+  } const paths[] = {{&ffn::kFloat32Avx2, sets.avx2, 6e-7},
+                     {&ffn::kFloat32Avx512, sets.avx512, 6e-7},
+                     {&ffn::kBfloat16WeightsAvx2, sets.avx2, 1e-6},
+                     {&ffn::kBfloat16WeightsAvx512, sets.avx512, 1e-6},
+                     {&ffn::kBfloat16Avx512, sets.bf16, 2e-3},
+                     {&ffn::kBfloat16Amx, sets.amx, 2e-3},
+                     {&ffn::kInt8Avx2, sets.avx2, 6e-3},
+                     {&ffn::kInt8AvxVnni, sets.avx_vnni, 6e-3},
+                     {&ffn::kInt8Avx512, sets.vnni, 6e-3},
+                     {&ffn::kInt8Amx, sets.amx, 6e-3}};
   for (const auto& each : paths) {
     if (!each.runs) {
       std::printf("not run here: %s\n", each.kernels->name);
@@ -375,6 +406,7 @@ int main() {
     norms(path);
     linear(path);
     norm_far_from_zero(path);
+    largest_products(path);
     activations(path);
     activation_alone(path);
     activation_of_huge_values(path);

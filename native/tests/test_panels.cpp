@@ -73,12 +73,30 @@ void packed(const Format& format, int k_count, int n_count, bool gated, bool tra
                    (transposed ? ", transposed" : "") + ", " + std::to_string(format.elements) + " elements a unit");
 }
 
+// Two neighbours times 255 fit 16 bits, also where rounding adds to both.
+void room_for_pairs() {
+  const Format format{Precision::kInt8, 8, 16, 4, 4, 0, 4, 1, true};
+  int most = 0;
+  for (float second : {1.0f, 0.5f, 0.6f, 1e-3f, -1.0f, 3.0f}) {
+    const float column[] = {1, second, second, 1, -1, -second, -1, 1};
+    const ffn::Weights w = ffn::pack(format, {column, 8, 1, 1, 1}, nullptr, {}, nullptr);
+    for (int unit = 0; unit < 2; unit++) {
+      int8_t q[4];
+      std::memcpy(q, w.data.get() + unit * format.panel, sizeof q);
+      most = std::max({most, std::abs(q[0] + q[1]), std::abs(q[2] + q[3])});
+    }
+  }
+  check(most == 127 || most == 126, "neighbours add up to " + std::to_string(most));
+}
+
 }  // namespace
 
 int main() {
-  const Format formats[] = {{Precision::kFloat32, 8, 16, 1, 4, 0, 0},   {Precision::kFloat32, 16, 32, 1, 4, 0, 0},
-                            {Precision::kBfloat16, 16, 32, 2, 4, 0, 0}, {Precision::kBfloat16, 16, 32, 2, 16, 0, 0},
-                            {Precision::kInt8, 16, 32, 4, 4, 0, 4},     {Precision::kInt8, 16, 32, 4, 16, 0, 32}};
+  room_for_pairs();
+  const Format formats[] = {{Precision::kFloat32, 8, 16, 1, 4, 0, 0},      {Precision::kFloat32, 16, 32, 1, 4, 0, 0},
+                            {Precision::kBfloat16, 16, 32, 2, 4, 0, 0},    {Precision::kBfloat16, 16, 32, 2, 16, 0, 0},
+                            {Precision::kInt8, 16, 32, 4, 4, 0, 4},        {Precision::kInt8, 16, 32, 4, 16, 0, 32},
+                            {Precision::kInt8, 8, 16, 4, 4, 0, 4, 1, true}};
   for (const Format& format : formats)
     for (int k : {1, 3, 4, 15, 16, 17, 33})
       for (int n : {1, 8, 15, 16, 17, 32, 33, 65})

@@ -45,10 +45,14 @@ FFN_INLINE void multiply_rows(const int32_t* a, long stride, int rows, const int
   }
 }
 
+// What integers leave to float32.
+constexpr const ffn::AttentionKernels& kInFloat32 =
+    kLanes == 16 ? ffn::kAttentionFloat32Avx512 : ffn::kAttentionFloat32Avx2;
+
 int attention_tasks(const ffn::Attention& a) { return static_cast<int>(Plan(a, nullptr).chunks) * a.batch * a.groups; }
 
 size_t attention_scratch(const ffn::Attention& a) {
-  const size_t bytes = Plan(a, nullptr).bytes, of_float32 = kScaled ? ffn::kAttentionFloat32Avx512.scratch(a) : 0;
+  const size_t bytes = Plan(a, nullptr).bytes, of_float32 = kScaled ? kInFloat32.scratch(a) : 0;
   return bytes > of_float32 ? bytes : of_float32;
 }
 
@@ -200,8 +204,7 @@ struct Task {
 
 void attend(const ffn::Attention& a, int index, void* memory) {
   Task task(a, index, static_cast<char*>(memory));
-  if (kScaled && (task.rows < kFewestScaled || !task.measure()))
-    return ffn::kAttentionFloat32Avx512.run(a, index, memory);
+  if (kScaled && (task.rows < kFewestScaled || !task.measure())) return kInFloat32.run(a, index, memory);
   const long parts = (task.rows + kQueries - 1) / kQueries;
   for (long block = 0; block < task.plan.blocks; block++) {
     const Task::Keys keys = task.pack(block);

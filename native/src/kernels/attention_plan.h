@@ -17,7 +17,7 @@ constexpr float kOne = most_weight();             // what a unit of weights hold
 constexpr float kReach = kScaled ? 11.0f : 0.0f;  // about the logarithm of it
 constexpr int kQueries = 4 * kRows1;              // rows that are computed together
 constexpr int kKeys = 512;                        // of a block, at most
-constexpr int kFewestScaled = 2 * kRows1;         // rows of a task that are worth the conversions
+constexpr int kFewestScaled = 28;                 // rows of a task that are worth the conversions
 constexpr int kRowsOfTask = 512, kFewestRows = 256, kEnoughTasks = 16;
 // Keys whose weights are written: whole registers, and what a step of the loop over them reads.
 constexpr int kStepOfLoop = Dot::kElements * kUnroll;

@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr long kChunk = Dot::kChunk ? Dot::kChunk : kGroup;
+constexpr long kChunk = Dot::kChunk;
 constexpr int kTile = (kRows1 + 2) * kPanel;  // as large as 3 x 4 or 7 x 2 panels
 
 // The sums are added to a tile of `rows` by `panels`, unless they are its first.

@@ -36,8 +36,6 @@ struct Dot {
     }
   }
 
-  static FFN_INLINE Float power_of_two(Float x, float one) { return about_power_of_two(x, one); }
-
   // A unit of each column, out of as many rows as a unit has elements.
   static FFN_INLINE Float units_of(const Float (&rows)[kElements]) {
     const auto wide = [](Float x) __attribute__((always_inline)) {

@@ -1,4 +1,4 @@
-// int8: a unit is four elements, a step adds four products to a 32-bit integer (VPDPBUSD), without rounding.
+// int8: a unit is four elements, a step adds four products to a 32-bit integer (VPDPBUSD of VNNI), without rounding.
 //
 //     unit of A, in all lanes   | q0 q1 q2 q3 | q0 q1 q2 q3 | ...     unsigned: x = scale (q - zero), a scale a token
 //     panel of B                | b0 b1 b2 b3 | b0 b1 b2 b3 | ...     signed:   w = scale b, a scale a column
@@ -23,19 +23,17 @@ struct Dot {
   static constexpr int kElements = 4;
   static constexpr int kWords = 1;
   static constexpr int kBlock = 56;
-  static constexpr long kChunk = 0;  // a group
+  static constexpr long kChunk = Bytes::kGroup;
   static constexpr bool kNarrow = false;
-  using Sum = __m512i;
+  using Sum = ::Sum;
 
-  static FFN_INLINE Sum zero() { return _mm512_setzero_si512(); }
+  static FFN_INLINE Sum zero() { return Sum{}; }
   static FFN_INLINE Float columns(Float units, int) { return units; }
-  static FFN_INLINE Sum step(Sum sum, Float a, Float b) {
-    return _mm512_dpbusd_epi32(sum, _mm512_castps_si512(a), _mm512_castps_si512(b));
-  }
+  static FFN_INLINE Sum step(Sum sum, Float a, Float b) { return Bytes::step(sum, a, b); }
   // A tile holds the integers of a group, bit for bit.
-  static FFN_INLINE void keep(float* to, Sum sum, bool) { _mm512_storeu_si512(to, sum); }
+  static FFN_INLINE void keep(float* to, Sum sum, bool) { store(to, reinterpret_cast<Float>(sum)); }
   static FFN_INLINE Float scaled(const float* sum, const ffn::RowScale& row, const float* scales, const float* sums) {
-    const Float whole = fnma(splat(row.zero), load(sums), _mm512_cvtepi32_ps(_mm512_loadu_si512(sum)));
+    const Float whole = fnma(splat(row.zero), load(sums), floats(as_integers(load(sum))));
     return mul(whole, mul(splat(row.scale), load(scales)));
   }
 
@@ -77,26 +75,24 @@ struct Dot {
     Float high = splat(0.0f), low = splat(0.0f), poison = splat(0.0f);
     for (int k = first; k < end; k += kLanes) {
       const Float x = row(k, end - k < kLanes ? end - k : kLanes);
-      high = _mm512_max_ps(high, x);
-      low = _mm512_min_ps(low, x);
+      high = larger(high, x);
+      low = smaller(low, x);
       poison = fma(x, splat(0.0f), poison);
     }
-    const float least = _mm512_reduce_min_ps(low), most = _mm512_reduce_max_ps(high);
-    const float nan_or_zero = _mm512_reduce_add_ps(poison);
+    const float least = smallest_of_lanes(low), most = largest_of_lanes(high);
+    const float nan_or_zero = sum_of_lanes(poison);
     const bool finite = nan_or_zero == 0;
     // The range itself may overflow. The inverse of a step below the normal numbers would.
     const float range = most / 255.0f - least / 255.0f;
     const float step = !finite ? nan_or_zero : most > least ? std::max(range, FLT_MIN) : 1.0f;
     const Float zero = finite ? round_to_integer(splat(-least / step)) : splat(0.0f);
-    const __m512i zeros = _mm512_cvtps_epi32(zero);
-    *scale = {step, static_cast<float>(_mm_cvtsi128_si32(_mm512_castsi512_si128(zeros)))};
+    const Int zeros = integers(zero);
+    *scale = {step, zero[0]};
     const Float inverse = splat(1.0f / step);
     for (int k = 0; k < elements; k += kLanes) {
       const int left = end - (first + k);
       const Float x = row(first + k, left < 0 ? 0 : left < kLanes ? left : kLanes);
-      const __m512i q = _mm512_add_epi32(_mm512_cvtps_epi32(mul(x, inverse)), zeros);
-      const __m128i bytes = _mm512_cvtusepi32_epi8(_mm512_max_epi32(q, _mm512_setzero_si512()));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(reinterpret_cast<uint8_t*>(to) + k), bytes);
+      store_bytes(to + k / kElements, plus(integers(mul(x, inverse)), zeros));
     }
   }
 };

@@ -54,7 +54,7 @@ FFN_INLINE void fetch_results(const ffn::Product& p, long first, int rows, int p
 template <class D = Dot>
 void convert(const float* from, const float* factors, int columns, int32_t* to, long units, ffn::RowScale* scales) {
   if constexpr (D::kElements == 4) {
-    D::convert(from, factors, columns, to, units, kGroup, scales);
+    D::convert(from, factors, columns, to, units, kChunk, scales);
   } else {
     D::convert(from, columns, to, units);
   }
@@ -92,8 +92,9 @@ void run(const ffn::Product& p, int task) {
   }
 }
 
-constexpr ffn::Kernels kernels(const char* name, int block = Dot::kBlock) {
-  const ffn::Format format{Dot::kPrecision, kLanes, kPanel, Dot::kElements, kUnroll, block, kGroup, Dot::kWords};
+constexpr ffn::Kernels kernels(const char* name, int block = Dot::kBlock, bool pairs_in_16_bits = false) {
+  const ffn::Format format{Dot::kPrecision, kLanes, kPanel,      Dot::kElements,  kUnroll,
+                           block,           kChunk, Dot::kWords, pairs_in_16_bits};
   return {name, format, &convert<>, &norm, &tasks, &run};
 }
 

@@ -43,7 +43,14 @@ FFN_INLINE Float where_positive(Float x, Float yes, Float no) {
 FFN_INLINE Float power_of_two(Float n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
 }
-FFN_INLINE Float larger(Float a, Float b) { return _mm256_max_ps(a, b); }  // b where one is NaN
+// What is left of x above the whole number below it; and y times 2 to that number, or 0 where x is below -126.
+FFN_INLINE Float fraction(Float x) { return sub(x, _mm256_floor_ps(x)); }
+FFN_INLINE Float scaled_by_whole(Float y, Float x) {
+  const Float is_zero = _mm256_cmp_ps(splat(-126.0f), x, _CMP_GT_OQ);
+  return _mm256_andnot_ps(is_zero, mul(y, power_of_two(_mm256_floor_ps(x))));
+}
+FFN_INLINE Float larger(Float a, Float b) { return _mm256_max_ps(a, b); }   // b where one is NaN
+FFN_INLINE Float smaller(Float a, Float b) { return _mm256_min_ps(a, b); }  // the same
 FFN_INLINE float sum_of_lanes(Float x) {
   __m128 s = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
   s = _mm_add_ps(s, _mm_movehl_ps(s, s));
@@ -53,6 +60,29 @@ FFN_INLINE float largest_of_lanes(Float x) {
   __m128 s = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
   s = _mm_max_ps(s, _mm_movehl_ps(s, s));
   return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+FFN_INLINE float smallest_of_lanes(Float x) { return -largest_of_lanes(sub(splat(0.0f), x)); }
+FFN_INLINE Int integers(Float x) { return _mm256_cvtps_epi32(x); }  // to nearest; the smallest one for NaN
+FFN_INLINE Float floats(Int x) { return _mm256_cvtepi32_ps(x); }
+FFN_INLINE Int as_integers(Float x) { return _mm256_castps_si256(x); }  // bit for bit
+FFN_INLINE Float as_floats(Int x) { return _mm256_castsi256_ps(x); }
+FFN_INLINE Int plus(Int a, Int b) { return _mm256_add_epi32(a, b); }
+FFN_INLINE Int larger(Int a, Int b) { return _mm256_max_epi32(a, b); }
+FFN_INLINE int largest_of_lanes(Int x) {
+  __m128i s = _mm_max_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+  s = _mm_max_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+  return _mm_cvtsi128_si32(_mm_max_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
+}
+FFN_INLINE Int halved(Int x) { return _mm256_srli_epi32(x, 1); }
+// Two integers of 16 bits in each lane, of which `low` comes first. Lanes of 16 and of 8 bits, side by side.
+FFN_INLINE Int paired(Int low, Int high) { return _mm256_blend_epi16(low, _mm256_slli_epi32(high, 16), 0xaa); }
+FFN_INLINE void store_bytes(int32_t* to, Int x) {  // 0 for what is below, 255 for what is above
+  const __m128i halves = _mm_packus_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+  _mm_storeu_si64(to, _mm_packus_epi16(halves, halves));
+}
+FFN_INLINE void store_low_halves(int32_t* to, Int x) {
+  const __m128i halves = _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), halves);
 }
 // x in the first `count` lanes, `other` in those after them.
 FFN_INLINE Float first_lanes(int count, Float x, Float other) {

@@ -46,20 +46,36 @@ FFN_INLINE Float where_positive(Float x, Float yes, Float no) {
 FFN_INLINE Float power_of_two(Float n) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
 }
-// one * 2^x with an error of 7.5e-5, and no more than `one` for x <= 0: of the rest that is left of x above a whole
-// number, and scaled. Below 2^-126 it is 0, since some processors are slow with smaller numbers.
-FFN_INLINE Float about_power_of_two(Float x, float one) {
-  const Float r = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-  Float p = splat(one * 0.0780245215f);
-  p = fma(p, r, splat(one * 0.226067156f));
-  p = fma(p, r, splat(one * 0.695833564f));
-  p = fma(p, r, splat(one * 0.999925196f));
+// What is left of x above the whole number below it; and y times 2 to that number, or 0 where x is below -126.
+FFN_INLINE Float fraction(Float x) { return _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+FFN_INLINE Float scaled_by_whole(Float y, Float x) {
   const __mmask16 is_zero = _mm512_cmp_ps_mask(splat(-126.0f), x, _CMP_GT_OQ);
-  return _mm512_maskz_scalef_ps(static_cast<__mmask16>(~is_zero), p, x);
+  return _mm512_maskz_scalef_ps(static_cast<__mmask16>(~is_zero), y, x);
 }
-FFN_INLINE Float larger(Float a, Float b) { return _mm512_max_ps(a, b); }  // b where one is NaN
+FFN_INLINE Float larger(Float a, Float b) { return _mm512_max_ps(a, b); }   // b where one is NaN
+FFN_INLINE Float smaller(Float a, Float b) { return _mm512_min_ps(a, b); }  // the same
 FFN_INLINE float sum_of_lanes(Float x) { return _mm512_reduce_add_ps(x); }
 FFN_INLINE float largest_of_lanes(Float x) { return _mm512_reduce_max_ps(x); }
+FFN_INLINE float smallest_of_lanes(Float x) { return _mm512_reduce_min_ps(x); }
+FFN_INLINE Int integers(Float x) { return _mm512_cvtps_epi32(x); }  // to nearest; the smallest one for NaN
+FFN_INLINE Float floats(Int x) { return _mm512_cvtepi32_ps(x); }
+FFN_INLINE Int as_integers(Float x) { return _mm512_castps_si512(x); }  // bit for bit
+FFN_INLINE Float as_floats(Int x) { return _mm512_castsi512_ps(x); }
+FFN_INLINE Int plus(Int a, Int b) { return _mm512_add_epi32(a, b); }
+FFN_INLINE Int larger(Int a, Int b) { return _mm512_max_epi32(a, b); }
+FFN_INLINE int largest_of_lanes(Int x) { return _mm512_reduce_max_epi32(x); }
+FFN_INLINE Int halved(Int x) { return _mm512_srli_epi32(x, 1); }
+// Two integers of 16 bits in each lane, of which `low` comes first. Lanes of 16 and of 8 bits, side by side.
+FFN_INLINE Int paired(Int low, Int high) {
+  return _mm512_or_si512(_mm512_and_si512(low, _mm512_set1_epi32(0xffff)), _mm512_slli_epi32(high, 16));
+}
+FFN_INLINE void store_bytes(int32_t* to, Int x) {  // 0 for what is below, 255 for what is above
+  const __m128i bytes = _mm512_cvtusepi32_epi8(larger(x, _mm512_setzero_si512()));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
+}
+FFN_INLINE void store_low_halves(int32_t* to, Int x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(x));
+}
 // x in the first `count` lanes, `other` in those after them.
 FFN_INLINE Float first_lanes(int count, Float x, Float other) {
   return _mm512_mask_blend_ps(static_cast<__mmask16>((1u << count) - 1), other, x);

@@ -45,13 +45,20 @@ FFN_INLINE float masked(float* scores, long count, long seen, float scale, const
   return largest_of_lanes(larger(larger(largest[0], largest[1]), larger(largest[2], largest[3])));
 }
 
+// one * 2^x with an error of 7.5e-5, and no more than `one` for x <= 0. Below 2^-126 it is 0, since some processors are
+// slow with smaller numbers.
+FFN_INLINE Float about_power_of_two(Float x, float one) {
+  const Float r = fraction(x);
+  Float p = splat(one * 0.0780245215f);
+  p = fma(p, r, splat(one * 0.226067156f));
+  p = fma(p, r, splat(one * 0.695833564f));
+  p = fma(p, r, splat(one * 0.999925196f));
+  return scaled_by_whole(p, x);
+}
+
 // exp(x) of a difference to a largest score, times `one`. From -88 on it is 0.
-template <class D = Dot>
 FFN_INLINE Float share_of(Float x, float one) {
-  if constexpr (Dot::kElements == 1)
-    return Exponential(x, -88.0f).value();
-  else
-    return D::power_of_two(mul(x, splat(1.44269504f)), one);
+  return Dot::kElements == 1 ? Exponential(x, -88.0f).value() : about_power_of_two(mul(x, splat(1.44269504f)), one);
 }
 
 // Writes exp(scores - largest), times kOne, as units, zero from `count` on up to `multiplied`. Returns the sum.

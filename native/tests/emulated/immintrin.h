@@ -4,8 +4,31 @@
 // Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, and Intel's Intrinsics Guide.
 #pragma once
 
-#ifdef __AVX2__  // a file of which the instructions are not emulated
+#ifdef __AVX2__  // a file of which AVX-VNNI alone is emulated
 #include_next <immintrin.h>
+
+namespace emulated {
+
+// Adds the products of integers within each lane.
+template <class A, class B>
+inline __m256i plus_products(__m256i sum, __m256i a, __m256i b) {
+  constexpr int kEach = 4 / sizeof(A);
+  A left[8 * kEach];
+  B right[8 * kEach];
+  unsigned lanes[8];
+  __builtin_memcpy(left, &a, sizeof left);
+  __builtin_memcpy(right, &b, sizeof right);
+  __builtin_memcpy(lanes, &sum, sizeof lanes);
+  for (int i = 0; i < 8 * kEach; i++) lanes[i / kEach] += static_cast<unsigned>(left[i] * right[i]);
+  __builtin_memcpy(&sum, lanes, sizeof lanes);
+  return sum;
+}
+
+}  // namespace emulated
+
+#define _mm256_dpbusd_avx_epi32 emulated::plus_products<unsigned char, signed char>
+#define _mm256_dpwssd_avx_epi32 emulated::plus_products<short, short>
+
 #else
 
 #include <emmintrin.h>

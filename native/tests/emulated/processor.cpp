@@ -7,6 +7,7 @@ InstructionSets of_processor() {
   InstructionSets sets;
   __builtin_cpu_init();
   sets.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  sets.avx_vnni = sets.avx2;
   sets.avx512 = sets.bf16 = sets.fast_bf16 = sets.vnni = sets.amx = true;
   return sets;
 }
