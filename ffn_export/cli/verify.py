@@ -41,17 +41,15 @@ from ffn_export.cli.verify_options import (
 from ffn_export.core.words import words
 from ffn_export.errors import RuntimeUnavailableError, UsageError
 from ffn_export.parity.judging.tolerances import Tolerances, check_declared
+from ffn_export.reports.formats import FORMATS
 from ffn_export.reports.streams import say
 
 if TYPE_CHECKING:
     from ffn_export.core.source_options import SourceOptions
     from ffn_export.parity.judging.result import ParityResult
 
-# Options that a stored result cannot follow.
-_OF_A_RUN = words(
-    "--against --runtime --fast --input --input-seed --seed --dtype --keep-io --task --trust --threads --jobs "
-    "--save-outputs --failures"
-)
+# Options that judge and report, beside those of the command line itself: a stored result follows no others.
+_OF_A_STORED_RESULT = words("rejudge baseline atol rtol budget") | {f"{each.name}_path" for each in FORMATS}
 
 
 @click.command(
@@ -222,8 +220,9 @@ def _check_use(
 def _refuse_options_of_a_run() -> None:
     context = click.get_current_context()
     for option in context.command.params:
-        given = option.name is not None and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
-        if given and option.opts[0] in _OF_A_RUN:
+        name = str(option.name)
+        is_given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if is_given and option.expose_value and name not in _OF_A_STORED_RESULT:
             raise UsageError(f"--rejudge runs nothing, {option.opts[0]} is about a run: leave one of both out")
 
 
