@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -18,6 +18,9 @@ from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.fusion.functions import bodies, inline, portable
 from ffn_export.runtimes.base import Artifact, Runner, Runtime
 from ffn_export.runtimes.precision import described, graph_dtypes
+
+if TYPE_CHECKING:
+    from onnx.reference import ReferenceEvaluator
 
 
 class OnnxEvaluator(Runtime):
@@ -47,24 +50,11 @@ class EvaluatorRunner:
     """
 
     def __init__(self, path: Path) -> None:
-        from onnx.reference import ReferenceEvaluator
-
-        from ffn_export.runtimes import contrib_operators, exact_operators, half_precision, old_opsets
-
         model = load_to_model(onnx_file.load(path))
         self._nodes = len(model.graph)
         self._dtypes = graph_dtypes(model)
-        model = _with_bodies(model)
-        name_unused_outputs(model)
-        opset = model.opset_imports.get("", 0)
-        operators = [
-            *contrib_operators.OPERATORS.values(),
-            *old_opsets.operators(opset),  # the evaluator takes the first of a name
-            *half_precision.operators(opset),
-            *exact_operators.OPERATORS,
-        ]
         try:
-            self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
+            self._evaluator = evaluator_of(_with_bodies(model))
         except Exception as error:  # raises NotImplementedError, RuntimeError, KeyError and others
             expose_own(error)
             raise RuntimeUnavailableError(f"ONNX's reference evaluator: {first_line(error)}") from error
@@ -91,6 +81,27 @@ class EvaluatorRunner:
         """Return the dtypes of the graph, and how half precision is summed."""
         wide = not self._dtypes.isdisjoint({"float16", "bfloat16"})
         return described(self._dtypes) + (", half precision summed in float32" if wide else "")
+
+
+def evaluator_of(model: ir.Model) -> ReferenceEvaluator:
+    """Return ONNX's reference evaluator of a model, with the operators of this package; unused outputs get a name.
+
+    Raises:
+        Exception: If it cannot run one of the operators: ``NotImplementedError``, ``RuntimeError``, ``KeyError`` …
+    """
+    from onnx.reference import ReferenceEvaluator
+
+    from ffn_export.runtimes import contrib_operators, exact_operators, half_precision, old_opsets
+
+    name_unused_outputs(model)
+    opset = model.opset_imports.get("", 0)
+    operators = [
+        *contrib_operators.OPERATORS.values(),
+        *old_opsets.operators(opset),  # the evaluator takes the first of a name
+        *half_precision.operators(opset),
+        *exact_operators.OPERATORS,
+    ]
+    return ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
 
 
 def _with_bodies(model: ir.Model) -> ir.Model:

@@ -15,7 +15,7 @@ from ffn_export.core.drawing import is_floating
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array
-from ffn_export.runtimes.reference import name_unused_outputs, unknown_operator
+from ffn_export.runtimes.reference import evaluator_of, unknown_operator
 
 _WORKING = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 _MOST_BYTES = 2**31
@@ -31,9 +31,7 @@ class GraphOracle:
     """
 
     def __init__(self, path: Path) -> None:
-        from onnx.reference import ReferenceEvaluator
-
-        from ffn_export.runtimes import contrib_operators, exact_operators, old_opsets
+        from ffn_export.runtimes import contrib_operators
 
         lazy = onnx_file.load(path)
         tensors = (value.const_value for value in lazy.graph.initializers.values())
@@ -46,15 +44,9 @@ class GraphOracle:
         if reason is not None:
             raise NotImplementedError(f"no float64 evaluation of {path.name}: {reason}")
         promote(model)
-        name_unused_outputs(model)
         self.outputs = [str(value.name) for value in model.graph.outputs]
-        operators = [
-            *contrib_operators.OPERATORS.values(),
-            *old_opsets.operators(model.opset_imports.get("", 0)),
-            *exact_operators.OPERATORS,
-        ]
         try:
-            self._evaluator = ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
+            self._evaluator = evaluator_of(model)
         except Exception as error:  # the evaluator may raise anything
             expose_own(error)
             raise NotImplementedError(f"no float64 evaluation of {path.name}: {first_line(error)}") from error
