@@ -109,7 +109,7 @@ def questions(reference: Reference, case: Case) -> tuple[Setting, ...]:
 def ask(
     name: str, runner: Runner, feeds: Feeds, asked: Sequence[Setting], own: Mapping[str, OutputMetrics]
 ) -> list[PropertyMetrics]:
-    """Test every property on a runtime, and finally whether the original inputs give the same bits again.
+    """Test every property on a runtime, and last whether the original inputs give the same bits again.
 
     Args:
         name: Name of the runtime.
@@ -124,7 +124,8 @@ def ask(
         expose_own(error)
         return []
     found = []
-    for setting in asked:
+    again = Setting(SAME_BITS, feeds, _whole, _whole, dict.fromkeys(original, 0))
+    for setting in (*asked, again):
         try:
             other = runner.run(setting.feeds)
         except Exception as error:  # noqa: BLE001 - onnxruntime's own exceptions derive from Exception alone
@@ -133,15 +134,9 @@ def ask(
             continue
         for output, axis in setting.axes.items():
             if output in original and output in other:
+                question = PropertyMetrics(name, setting.name, output, exact=setting is again)
                 pair = setting.before(original[output], axis), setting.after(other[output], axis)
-                found.append(_compared(PropertyMetrics(name, setting.name, output), *pair, own.get(output)))
-    try:
-        again = runner.run(feeds)
-    except Exception as error:  # noqa: BLE001 - as above
-        expose_own(error)
-        return [*found, PropertyMetrics(name, SAME_BITS, problem=f"the runtime failed: {first_line(error)}")]
-    for output, array in original.items():
-        found.append(_compared(PropertyMetrics(name, SAME_BITS, output, exact=True), array, again[output], None))
+                found.append(_compared(question, *pair, None if question.exact else own.get(output)))
     return found
 
 
@@ -155,7 +150,7 @@ def _settings(specs: Sequence[TensorSpec], dim: Dim, feeds: Feeds, case: Case) -
         f"permuting along {name!r} permutes the results",
         _along(specs, dim, feeds, lambda array, axis, _: array.take(order, axis)),
         lambda array, axis: array.take(order, axis),
-        lambda array, axis: array,
+        _whole,
     )
     loud = {n: a * a.dtype.type(_LOUDER) if a.dtype.kind not in "iub" else a for n, a in _drawn(specs, case, 1).items()}
     first = lambda array, axis: array.take(range(kept), axis)  # noqa: E731 - the same both times
@@ -168,20 +163,24 @@ def _settings(specs: Sequence[TensorSpec], dim: Dim, feeds: Feeds, case: Case) -
     if dim.clamp(size + 3) == size + 3:
         longer = _drawn(specs, replace(case, sizes={**case.sizes, name: size + 3}), 2)
         padding = {each: np.zeros_like(array) for each, array in longer.items()}
-        whole = lambda array, axis: array.take(range(size), axis)  # noqa: E731
         yield Setting(
             f"padding along {name!r} changes nothing before it",
             _along(specs, dim, feeds, lambda array, axis, other: _joined(array, padding[other], axis, size)),
-            lambda array, axis: array,
-            whole,
+            _whole,
+            lambda array, axis: array.take(range(size), axis),
         )
     if dim.clamp(1) == 1:
         yield Setting(
             f"a place along {name!r} has the same result alone",
             _along(specs, dim, feeds, lambda array, axis, _: array.take([size - 1], axis)),
             lambda array, axis: array.take([size - 1], axis),
-            lambda array, axis: array,
+            _whole,
         )
+
+
+def _whole(array: Array, axis: int) -> Array:
+    del axis
+    return array
 
 
 def _along(specs: Sequence[TensorSpec], dim: Dim, feeds: Feeds, change: Callable[[Array, int, str], Array]) -> Feeds:
