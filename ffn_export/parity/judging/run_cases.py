@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -111,10 +112,10 @@ def run_cases(
         index, case = numbered
         progress(f"verifying {case.name} ({index + 1} of {len(cases)})")
         evaluated = _evaluated(case, reference, loaded, imprecise, known)
-        results = causes.named(evaluated, reference.inputs)
+        evaluated = replace(evaluated, results=causes.named(evaluated, reference.inputs))
         for keeper in keepers:
-            results = keeper.keep(Evaluated(case, evaluated.feeds, evaluated.truths, evaluated.outputs, results))
-        return results, interface.output_differences(model, evaluated.feeds, evaluated.truths)
+            evaluated = replace(evaluated, results=keeper.keep(evaluated))
+        return evaluated.results, interface.output_differences(model, evaluated.feeds, evaluated.truths)
 
     found: list[CaseResult] = []
     misdeclared: dict[tuple[str, int], str] = {}  # (output, axis) -> difference, from the first case that shows it
