@@ -218,14 +218,7 @@ class _Tracer:
             return whole
         if is_setting(array):  # few distinct numbers may be near those of any parameter
             return self._layouts.nearest(array, without)
-        return (
-            self._layouts.nearly_all(array, without)
-            or self._layouts.scaled(array)
-            or self._layouts.by_line(array)
-            or self._layouts.nearest(array, without)
-            or combined(array, self._layouts, there)
-            or self._rows.traced(array)
-        )
+        return self._layouts.one(array, without) or combined(array, self._layouts, there) or self._rows.traced(array)
 
     def resembles(self, array: Array) -> str:
         """Return the parameter that an untraced constant correlates with, or an empty string."""
