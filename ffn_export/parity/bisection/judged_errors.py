@@ -59,13 +59,13 @@ def own_error(
 
 def whole_error(actual: Array, reference: Array, caveats: Collection[str] = ()) -> Error:
     """Return the error of a value in a whole run; only shape, dtype, NaN and infinity are judged."""
-    found = own_error("", actual, reference.astype(_wide(reference)), reference, Tolerances(), caveats=caveats)
+    found = own_error("", actual, truth_of(reference), reference, Tolerances(), caveats=caveats)
     return replace(found, allowed=math.inf, factor=math.inf if found.problem or found.unexpected else 0.0)
 
 
 def truth_of(baseline: Array) -> Array:
     """Return the baseline in float64, or as integers, as a substitute for a truth that cannot be evaluated."""
-    return baseline.astype(_wide(baseline))
+    return baseline if baseline.dtype.kind in "iub" else baseline.astype(np.float64)
 
 
 def _error(metrics: OutputMetrics, tolerances: Tolerances, lost: int, *, excused: bool) -> Error:
@@ -102,10 +102,6 @@ def _first_of_size(actual: Array, truth: Array, metrics: OutputMetrics) -> tuple
     if actual.dtype.kind in "iub":
         return next((tuple(int(i) for i in index) for index in np.argwhere(actual != truth)), ())
     return metrics.actual.worst_index
-
-
-def _wide(array: Array) -> np.dtype[np.generic]:
-    return array.dtype if array.dtype.kind in "iub" else np.dtype(np.float64)
 
 
 def _groups(actual: Array, truth: Array, baseline: Array) -> Iterator[tuple[Array | None, Array, Array, Array]]:
