@@ -44,15 +44,16 @@ def by_numbers(suspect: Side, reference: Side, runs: Runs) -> Pairs:
         for chunk in runs.chunks(reference.graph, reference.graph.values)
         for name, array in runs.whole(reference, chunk).items()
     }
+    cuts = Cuts(suspect, reference, pairs, runs)
     for _ in range(_MOST_ROUNDS):
-        mine = _prints(Cuts(suspect, reference, pairs, runs))
+        mine = _prints(cuts)
         found = _pair_near(suspect.graph, reference.graph, pairs, mine, theirs)
         wrong = [n for n, c in pairs.in_order(suspect.graph) if n not in mine or theirs[c].distance(mine[n]) > _EQUAL]
         if not wrong and not found:
             break
         if wiring.backwards(suspect.graph, reference.graph, pairs, wrong):
             continue
-        around = dict.fromkeys(n for name in wrong for n in suspect.graph.between(name, pairs.values).nodes)
+        around = dict.fromkeys(n for name in wrong for n in cuts.part(name).nodes)
         if not wiring.forwards(suspect.graph, reference.graph, pairs, around) and not found:
             break
     return pairs

@@ -138,9 +138,9 @@ class Examination:
 
     def _parts(self, guilty: Sequence[Measured], aligned: Alignment) -> Iterator[Part]:
         whole = {each.value: each.whole for each in aligned.measured}
+        cuts = aligned.cuts
         for each in guilty:
-            region = self.suspect.graph.between(each.value, aligned.cuts.pairs.values)
-            instead_of = self.reference.graph.between(each.counterpart, aligned.cuts.pairs.taken)
+            region, instead_of = cuts.part(each.value), cuts.instead_of(each.counterpart)
             read = [str(value.name) for value in region.given]
             yield Part(
                 value=each.value,
@@ -150,15 +150,14 @@ class Examination:
                 whole=each.whole,
                 nodes=tuple(facts(node) for node in region.nodes),
                 instead_of=tuple(facts(node) for node in instead_of.nodes),
-                given=tuple(Given(name, aligned.cuts.pairs.counterpart(name) or "", whole.get(name)) for name in read),
-                contrast=contrast(region, instead_of, aligned.cuts.pairs),
+                given=tuple(Given(name, cuts.pairs.counterpart(name) or "", whole.get(name)) for name in read),
+                contrast=contrast(region, instead_of, cuts.pairs),
             )
 
     def _changed(self, aligned: Alignment) -> Iterator[tuple[Part, str]]:
         """Yield the parts with a weight that should equal the reference's and does not."""
         for each in aligned.measured:
-            region = self.suspect.graph.between(each.value, aligned.cuts.pairs.values)
-            instead_of = self.reference.graph.between(each.counterpart, aligned.cuts.pairs.taken)
+            region, instead_of = aligned.cuts.part(each.value), aligned.cuts.instead_of(each.counterpart)
             for found in weights.changed(region, instead_of):
                 if weights.meant_to_be_equal(found):
                     reader = next(

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from ffn_export.core.types import Array
 from ffn_export.inspection.regions import weights
+from ffn_export.parity.bisection.graph import Region
 from ffn_export.parity.bisection.pairs import Pairs
 from ffn_export.parity.bisection.runs import Runs, Side
 
@@ -29,11 +30,19 @@ class Cuts:
     pairs: Pairs
     runs: Runs
 
+    def part(self, name: str) -> Region:
+        """Return the region of the suspect that computes a value from the pairs before it."""
+        return self.suspect.graph.between(name, self.pairs.values)
+
+    def instead_of(self, counterpart: str) -> Region:
+        """Return the region of the reference that computes a value from the pairs before it."""
+        return self.reference.graph.between(counterpart, self.pairs.taken)
+
     def chunks(self, names: Iterable[str]) -> Iterator[list[str]]:
         """Split values of the suspect into chunks of bounded memory, for values and for weights."""
 
         def sizes(name: str) -> tuple[int, int]:
-            region = self.suspect.graph.between(name, self.pairs.values)
+            region = self.part(name)
             # One copy each for the suspect's part and whole, the reference's whole and part, and two for float64.
             size = 6 * sum(map(self.runs.byte_size, (self.suspect.graph.values[name], *region.given)))
             read = weights(region.nodes)
@@ -65,14 +74,12 @@ class Cuts:
         return found
 
     def _counterparts(self, name: str) -> Iterator[str]:
-        pairs, reference = self.pairs.values, self.reference.graph
-        for value in self.suspect.graph.between(name, pairs).given:
-            if value.name in pairs:
-                yield pairs[value.name]
+        pairs = self.pairs.values
+        yield from (pairs[value.name] for value in self.part(name).given if value.name in pairs)
         if name in pairs:
             yield pairs[name]
-            given = reference.between(pairs[name], self.pairs.taken).given
-            yield from (str(value.name) for value in given if value.name in reference.values)
+            given = (str(value.name) for value in self.instead_of(pairs[name]).given)
+            yield from (each for each in given if each in self.reference.graph.values)
 
 
 def cast(array: Array, dtype: ir.DataType | None) -> Array:

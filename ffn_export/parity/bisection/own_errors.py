@@ -57,7 +57,9 @@ def _measured(cuts: Cuts, names: list[str], tolerances: Tolerances, ill_conditio
     except RefusedError:
         wholes = {}
     for name, counterpart in zip(names, counterparts, strict=True):
-        actual = alone[name]
+        actual, nodes, runtime = alone[name], cuts.part(name).nodes, cuts.suspect.runtime.name
+        # A part may get NaN in any case, from a mask or from a part before it.
+        excuses = caveats(runtime, "nan", of_operators(nodes))
         own = (
             Error(problem=f"the runtime refuses it: {actual}", factor=math.inf)
             if isinstance(actual, str)
@@ -68,11 +70,11 @@ def _measured(cuts: Cuts, names: list[str], tolerances: Tolerances, ill_conditio
                 baselines[counterpart],
                 tolerances,
                 moved.get(counterpart, 0.0),
-                excused=_is_imprecise(cuts, name),
-                caveats=_caveats(cuts, name),
+                excused=bool(imprecise_operators(nodes, runtime)),
+                caveats=excuses,
             )
         )
-        whole = whole_error(wholes[name], recorded[counterpart], _caveats(cuts, name)) if name in wholes else None
+        whole = whole_error(wholes[name], recorded[counterpart], excuses) if name in wholes else None
         yield Measured(name, counterpart, own, whole)
 
 
@@ -91,14 +93,3 @@ def _truths(
     compared = conditioning.measured(compared, ill_conditioned=ill_conditioned)
     moved = conditioning.movement(oracle, oracle.given, compared, 0)
     return truths, baselines, moved
-
-
-def _caveats(cuts: Cuts, name: str) -> tuple[str, ...]:
-    region = cuts.suspect.graph.between(name, cuts.pairs.values)
-    # A part may get NaN in any case, from a mask or from a part before it.
-    return caveats(cuts.suspect.runtime.name, "nan", of_operators(region.nodes))
-
-
-def _is_imprecise(cuts: Cuts, name: str) -> bool:
-    region = cuts.suspect.graph.between(name, cuts.pairs.values)
-    return bool(imprecise_operators(region.nodes, cuts.suspect.runtime.name))

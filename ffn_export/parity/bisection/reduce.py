@@ -87,33 +87,30 @@ class Reducer:
         cuts = replace(self.cuts, pairs=pairs)
         recorded = cuts.recorded([value])
         try:
-            baseline = self.cuts.runs.part(self.cuts.reference, recorded, [counterpart])[counterpart]
+            baseline = cuts.runs.part(cuts.reference, recorded, [counterpart])[counterpart]
         except RefusedError:
             return None
-        oracle = self.cuts.runs.oracle(self.cuts.reference, recorded, [counterpart])
+        oracle = cuts.runs.oracle(cuts.reference, recorded, [counterpart])
         truth = (None if oracle is None else oracle.run()) or {counterpart: truth_of(baseline)}
         expected = truth[counterpart].astype(baseline.dtype)
-        given = cuts.given(recorded)
-        reduced = self._taken_out(value, pairs, given, expected)
+        reduced = _taken_out(cuts, value, cuts.given(recorded), expected)
         try:
-            actual = self.cuts.runs.alone(reduced.model, self.cuts.suspect.runtime, reduced.inputs, self.settings)[
-                value
-            ]
+            gave = cuts.runs.alone(reduced.model, cuts.suspect.runtime, reduced.inputs, self.settings)
         except RefusedError:
             return reduced
-        return reduced if own_error(value, actual, truth[counterpart], baseline, self.tolerances).over else None
+        return reduced if own_error(value, gave[value], truth[counterpart], baseline, self.tolerances).over else None
 
-    def _taken_out(self, value: str, pairs: Pairs, given: Mapping[str, Array], expected: Array) -> Reduced:
-        suspect, reference = self.cuts.suspect.graph, self.cuts.reference.graph
-        counterpart = pairs.values[value]
-        names = {theirs: mine for mine, theirs in (*pairs.inputs.items(), *pairs.values.items())}
-        read = [str(v.name) for v in suspect.between(value, pairs.values).given]
-        read += [names[str(v.name)] for v in reference.between(counterpart, pairs.taken).given if v.name in names]
-        inputs = {name: given[name] for name in dict.fromkeys(read)}
-        model = _part(suspect, inputs, value, value, expected)
-        theirs = {pairs.counterpart(name) or name: array for name, array in inputs.items()}
-        other = _part(reference, theirs, counterpart, value, expected, names)
-        return Reduced(model, other, inputs, {value: expected})
+
+def _taken_out(cuts: Cuts, value: str, given: Mapping[str, Array], expected: Array) -> Reduced:
+    pairs, counterpart = cuts.pairs, cuts.pairs.values[value]
+    names = {theirs: mine for mine, theirs in (*pairs.inputs.items(), *pairs.values.items())}
+    read = [str(v.name) for v in cuts.part(value).given]
+    read += [names[str(v.name)] for v in cuts.instead_of(counterpart).given if v.name in names]
+    inputs = {name: given[name] for name in dict.fromkeys(read)}
+    model = _part(cuts.suspect.graph, inputs, value, value, expected)
+    theirs = {pairs.counterpart(name) or name: array for name, array in inputs.items()}
+    other = _part(cuts.reference.graph, theirs, counterpart, value, expected, names)
+    return Reduced(model, other, inputs, {value: expected})
 
 
 def _part(
