@@ -12,7 +12,7 @@ import ffn_export as fx
 from ffn_export.calibration.calibrated import quantize_by_samples
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize
-from tests.parity.checks.test_weights import compare_weights
+from tests.parity.checks.held_constants import compare_weights
 
 
 @pytest.mark.slow
