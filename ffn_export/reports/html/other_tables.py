@@ -5,7 +5,7 @@ from __future__ import annotations
 from ffn_export.fusion.report import FusionReport
 from ffn_export.latency.result import LatencyResult
 from ffn_export.parity.bisection.result import Bisection
-from ffn_export.reports import latency, tuning
+from ffn_export.reports import latency, sites, tuning
 from ffn_export.reports.bisection import FURTHER, further_rows, part_rows
 from ffn_export.reports.html.table import Table, table
 from ffn_export.runtimes.environment import Environment
@@ -21,24 +21,8 @@ def latency_table(result: LatencyResult) -> Table:
 
 def sites_table(report: FusionReport) -> Table:
     """Return one row for each site."""
-    headers = ("site", "status", "d_model", "d_ff", "form", "rule or reason", "name")
-    rows = (
-        (
-            s.id,
-            s.status,
-            _width(s.d_model),
-            _width(s.d_ff),
-            s.form,
-            ": ".join(part for part in (s.rule, s.reason, s.evidence) if part),
-            s.name,
-        )
-        for s in report.sites
-    )
-    return table("Sites", headers, rows, numbers=("d_model", "d_ff"), verdicts=("status",))
-
-
-def _width(size: int | None) -> str:
-    return "" if size is None else str(size)
+    rows = sites.rows(report, verbose=True)
+    return table("Sites", sites.HEADERS, rows, numbers=sites.NUMBERS, verdicts=("status",))
 
 
 def tuning_table(result: TuningResult) -> Table:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ffn_export.fusion.forms import AS_ONE_NODE
-from ffn_export.fusion.report import KINDS, Check, CheckStatus, FusionReport, Site, SiteStatus
-from ffn_export.inspection.result import InspectedSite
+from ffn_export.fusion.report import KINDS, SITE_STATUSES, Check, CheckStatus, FusionReport
 from ffn_export.quantization.result import ROWS, QuantizationReport
+from ffn_export.reports import sites
 from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, Table
 
-AnySite = TypeVar("AnySite", Site, InspectedSite)
-
-SITE_STYLES: dict[SiteStatus, str] = {
+SITE_STYLES: Mapping[str, str] = {
     "rewritten": GOOD,
     "already optimal": GOOD,
     "kept": QUIET,
@@ -36,19 +33,9 @@ def fusion_table(report: FusionReport, *, verbose: bool = False) -> RenderableTy
     summary = Text(_summary(report))
     if not report.sites:
         return Group(summary, Text(report.explain()), *_nodes(report), _check(report.check))
-    numbers = ("d_model", "d_ff")
-    table = Table("site", "status", *numbers, "form", "rule or reason", "name", numbers=numbers)
-    for group in grouped(report.sites, _alike, verbose=verbose):
-        site = group[0]
-        table.add(
-            group_label(group),
-            Text(site.status, SITE_STYLES[site.status]),
-            _width(site.d_model),
-            _width(site.d_ff),
-            site.form,
-            why(site, verbose=verbose),
-            site_names(group, verbose=verbose),
-        )
+    table = Table(*sites.HEADERS, numbers=sites.NUMBERS)
+    for site, status, *cells in sites.rows(report, verbose=verbose):
+        table.add(site, Text(status, SITE_STYLES[status]), *cells)
     return Group(summary, table, *_nodes(report), _check(report.check))
 
 
@@ -61,36 +48,6 @@ def _nodes(report: FusionReport) -> Iterator[Text]:
         yield Text(f"nodes of native kernels: {counts}")
 
 
-def grouped(sites: Iterable[AnySite], alike: Callable[[AnySite], Hashable], *, verbose: bool) -> list[list[AnySite]]:
-    """Return the sites in groups that one row can show, in the order of their first; one by one if verbose."""
-    groups: dict[Hashable, list[AnySite]] = {}
-    for site in sites:
-        groups.setdefault(site.id if verbose else alike(site), []).append(site)
-    return list(groups.values())
-
-
-def group_label(group: Sequence[Site | InspectedSite]) -> str:
-    """Return ``residual_norm ×13``, or the identifier of a single site."""
-    return group[0].id if len(group) == 1 else f"{group[0].kind} ×{len(group)}"
-
-
-def site_names(group: Sequence[Site | InspectedSite], *, verbose: bool) -> str:
-    """Return the names of sites that need a look: refused or rolled back; of every site if verbose."""
-    first = group[0]
-    if not verbose and first.status not in ("refused", "rolled back"):
-        return ""
-    return first.name if len(group) == 1 else f"{first.name} and {len(group) - 1} more"
-
-
-def why(site: Site | InspectedSite, *, verbose: bool) -> str:
-    """Return the rules or the reason of a site, with the evidence if verbose."""
-    return ": ".join(filter(None, (site.rule, site.reason, site.evidence if verbose else None)))
-
-
-def _alike(site: Site) -> Hashable:
-    return site.kind, site.status, site.d_model, site.d_ff, site.form, site.rule, site.reason
-
-
 def _summary(report: FusionReport) -> str:
     parts = [f"target {report.target}"]
     parts += [
@@ -99,7 +56,7 @@ def _summary(report: FusionReport) -> str:
         if change
     ]
     for kind in KINDS:
-        counts = [f"{count} {status}" for status in SITE_STYLES if (count := report.count(kind, status))]
+        counts = [f"{count} {status}" for status in SITE_STATUSES if (count := report.count(kind, status))]
         if counts:
             parts.append(f"{kind} {', '.join(counts)}")
     return "; ".join(parts)
@@ -115,10 +72,6 @@ def _check(check: Check) -> Text:
         names = ",".join(check.sizes[0])
         details.append(f"on {check.runtime}, {names or 'sizes'} {' '.join(sizes)}")
     return line.append(f" ({'; '.join(details)})" if details else "")
-
-
-def _width(size: int | None) -> str:
-    return "" if size is None else str(size)
 
 
 def quantization_table(report: QuantizationReport) -> RenderableType:

@@ -9,7 +9,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ffn_export.inspection.result import InspectedSite, Inspection
-from ffn_export.reports.tables.fusion import SITE_STYLES, group_label, grouped, site_names, why
+from ffn_export.reports.sites import group_label, grouped, site_names, why
+from ffn_export.reports.tables.fusion import SITE_STYLES
 from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, Table
 
 _BYTES = "size\n(bytes)"
