@@ -2,109 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from ffn_export.latency.result import LatencyResult, Measurement, Ratio, Timing
+from ffn_export.latency.result import LatencyResult, Ratio, Speed, Timing
 
 
-class Row(NamedTuple):
-    """A competitor at one set of sizes, as the cells of a table; a cell without a number is empty.
+@dataclass(frozen=True)
+class _Timed:
+    """A competitor at one set of sizes."""
+
+    timing: Timing
+    speed: Speed
+    ratio: Ratio | None
+    over_default: Ratio | None
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column of numbers; a cell without a number is empty.
 
     Attributes:
-        sizes: Sizes in words.
-        runtime: Label of the competitor.
-        median: Median in milliseconds.
-        p90: 90th percentile in milliseconds.
-        p99: 99th percentile in milliseconds.
-        tokens: Tokens a second.
-        products: GFLOP/s of the matrix products.
-        gemm: Share of the machine's operations a second.
-        memory: Share of the machine's bytes a second.
-        ratio: Time over the baseline's.
-        interval: 95 % confidence interval of the ratio.
-        over_default: Time over that of the runtime's default session on the exported model.
-        rounds: Number of timed runs.
-        verdict: ``baseline``, ``tie``, ``faster``, ``slower`` or ``inconclusive``.
+        title: Title, in which ``{baseline}`` stands for its label.
+        unit: Unit of the numbers.
+        cell: Function that returns the cell of a competitor.
+        brief: Whether a console shows it without -v.
     """
 
-    sizes: str
-    runtime: str
-    median: str
-    p90: str
-    p99: str
-    tokens: str
-    products: str
-    gemm: str
-    memory: str
-    ratio: str
-    interval: str
-    over_default: str
-    rounds: str
-    verdict: str
+    title: str
+    unit: str
+    cell: Callable[[_Timed], str]
+    brief: bool = False
 
 
-# Title and unit of each column of numbers.
-NUMBERS = (
-    ("median", "ms"),
-    ("p90", "ms"),
-    ("p99", "ms"),
-    ("tokens", "1/s"),
-    ("products", "GFLOP/s"),
-    ("of GEMM", "share"),
-    ("of memory", "share"),
-    ("time over {baseline}", "ratio"),
-    ("95 % interval", "ratio"),
-    ("time over default", "ratio"),
-    ("rounds", "runs"),
+_COLUMNS = (
+    _Column("median", "ms", lambda each: _milliseconds(each.timing.median), brief=True),
+    _Column("p90", "ms", lambda each: _milliseconds(each.timing.p90)),
+    _Column("p99", "ms", lambda each: _milliseconds(each.timing.p99)),
+    _Column("tokens", "1/s", lambda each: f"{each.speed.tokens_per_second:,.0f}"),
+    _Column("products", "GFLOP/s", lambda each: _number(each.speed.gflops, ",.1f")),
+    _Column("of GEMM", "share", lambda each: _number(each.speed.gemm_share, ".2f")),
+    _Column("of memory", "share", lambda each: _number(each.speed.memory_share, ".2f")),
+    _Column("time over {baseline}", "ratio", lambda each: _value(each.ratio), brief=True),
+    _Column("95 % interval", "ratio", lambda each: _interval(each.ratio), brief=True),
+    _Column("time over default", "ratio", lambda each: _value(each.over_default), brief=True),
+    _Column("rounds", "runs", lambda each: str(each.timing.rounds)),
 )
-# Columns that a console shows without -v, by place: median, ratio and interval, ratio over the default session.
-BRIEF = (0, 7, 8, 9)
 
 
-def headers(result: LatencyResult, joined: str) -> tuple[str, ...]:
+def _columns(verbose: bool) -> list[_Column]:
+    return [column for column in _COLUMNS if verbose or column.brief]
+
+
+def headers(result: LatencyResult, joined: str, *, verbose: bool) -> tuple[str, ...]:
     """Return the titles of the columns of numbers, with ``joined`` between title and unit."""
     baseline = result.baseline or "baseline"
-    return tuple(f"{title.format(baseline=baseline)}{joined}({unit})" for title, unit in NUMBERS)
+    return tuple(f"{each.title.format(baseline=baseline)}{joined}({each.unit})" for each in _columns(verbose))
 
 
-def rows(result: LatencyResult) -> Iterator[Row]:
-    """Yield a row for each set of sizes and runtime, and another if it was timed with copies."""
+def rows(result: LatencyResult, *, verbose: bool) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each set of sizes and runtime, and another if it was timed with copies.
+
+    Its cells are the sizes, the runtime, a number for each of the :func:`headers`, and the verdict: ``baseline``,
+    ``tie``, ``faster``, ``slower`` or ``inconclusive``.
+    """
     for measurement in result.measurements:
         ratios = {ratio.label: ratio for ratio in measurement.ratios}
         defaults = {ratio.label: ratio for ratio in measurement.over_default}
         for timing in measurement.timings:
-            yield _row(result, measurement, timing, ratios.get(timing.label), defaults.get(timing.label))
+            label = timing.label
+            timed = _Timed(timing, result.speed(measurement, timing), ratios.get(label), defaults.get(label))
+            numbers = (column.cell(timed) for column in _columns(verbose))
+            yield measurement.label, label, *numbers, _verdict(timed.ratio, is_baseline=label == result.baseline)
 
 
-def _row(
-    result: LatencyResult, measurement: Measurement, timing: Timing, ratio: Ratio | None, default: Ratio | None
-) -> Row:
-    speed = result.speed(measurement, timing)
-    return Row(
-        sizes=measurement.label,
-        runtime=timing.label,
-        median=_milliseconds(timing.median),
-        p90=_milliseconds(timing.p90),
-        p99=_milliseconds(timing.p99),
-        tokens=f"{speed.tokens_per_second:,.0f}",
-        products="" if speed.gflops is None else f"{speed.gflops:,.1f}",
-        gemm="" if speed.gemm_share is None else f"{speed.gemm_share:.2f}",
-        memory="" if speed.memory_share is None else f"{speed.memory_share:.2f}",
-        ratio=_value(ratio),
-        interval="" if ratio is None else f"{ratio.low:.3f} to {ratio.high:.3f}",
-        over_default=_value(default),
-        rounds=str(timing.rounds),
-        verdict=_verdict(ratio, is_baseline=timing.label == result.baseline),
-    )
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:,.3f}"
+
+
+def _number(number: float | None, spec: str) -> str:
+    return "" if number is None else format(number, spec)
 
 
 def _value(ratio: Ratio | None) -> str:
     return "" if ratio is None or ratio.doubt else f"{ratio.value:.3f}"
 
 
-def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:,.3f}"
+def _interval(ratio: Ratio | None) -> str:
+    return "" if ratio is None else f"{ratio.low:.3f} to {ratio.high:.3f}"
 
 
 def _verdict(ratio: Ratio | None, *, is_baseline: bool) -> str:

@@ -14,9 +14,9 @@ from ffn_export.tuning.result import TuningResult
 
 def latency_table(result: LatencyResult) -> Table:
     """Return one row for each set of sizes and runtime, and another if it was timed with copies."""
-    numbers = latency.headers(result, " ")
+    numbers = latency.headers(result, " ", verbose=True)
     titles = ("sizes", "runtime", *numbers, "verdict")
-    return table("Times", titles, latency.rows(result), numbers=numbers, verdicts=("verdict",))
+    return table("Times", titles, latency.rows(result, verbose=True), numbers=numbers, verdicts=("verdict",))
 
 
 def sites_table(report: FusionReport) -> Table:

@@ -24,12 +24,10 @@ def latency_table(result: LatencyResult, *, verbose: bool = False) -> Renderable
         result: The timing.
         verbose: Whether to show percentiles, throughput and shares of the machine's limits.
     """
-    shown = range(len(latency.NUMBERS)) if verbose else latency.BRIEF
-    headers = latency.headers(result, "\n")
-    numbers = [headers[place] for place in shown]
+    numbers = latency.headers(result, "\n", verbose=verbose)
     table = Table("sizes", "runtime", *numbers, "verdict", numbers=numbers)
-    for sizes, runtime, *cells, verdict in latency.rows(result):
-        table.add(sizes, runtime, *(cells[place] for place in shown), Text(verdict, _STYLES.get(verdict, "")))
+    for *cells, verdict in latency.rows(result, verbose=verbose):
+        table.add(*cells, Text(verdict, _STYLES.get(verdict, "")))
     missing = [Text(f"{runtime} unavailable: {reason}", UNSURE) for runtime, reason in result.unavailable.items()]
     said = (
         (latency.doubt_words(result), UNSURE),
