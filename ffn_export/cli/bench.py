@@ -95,7 +95,6 @@ def command(
     from ffn_export.cli.progress import progress
     from ffn_export.latency.baseline import compare_twice
     from ffn_export.latency.gate import latency_failures, not_timed
-    from ffn_export.reports.console import stderr_console
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import latency_table
 
@@ -104,7 +103,7 @@ def command(
     sizes = None if old is None or tokens else [measurement.sizes for measurement in old.measurements] or None
     if max_ratio is not None and against is None and model.suffix == ".onnx":
         raise UsageError("--max-ratio is over PyTorch's time: name the model's PyTorch source with --against SPEC")
-    console = stderr_console(quiet=state.quiet)
+    console = state.console
 
     def time() -> LatencyResult:
         with progress(console) as line:

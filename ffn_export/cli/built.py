@@ -32,12 +32,10 @@ def make(
         GateError: If a quality gate failed, after all results have been shown.
     """
     from ffn_export.cli.progress import progress
-    from ffn_export.reports.console import stderr_console
     from ffn_export.reports.json_report import write_json
 
-    console = stderr_console(quiet=state.quiet)
     failed: GateError | None = None
-    with progress(console) as report:
+    with progress(state.console) as report:
         try:
             result: Any = build(report)
         except GateError as error:
@@ -45,7 +43,7 @@ def make(
     told = None if json_path is None else data(result)
     if told is not None and json_path is not None:
         write_json(told, json_path)
-    _show(console, result, verbose=state.verbose)
+    _show(state, result)
     if failed is not None:
         missing = result.failures[1:] if result.parity is None else ()  # the tables show failures of the other gates
         for line in missing:
@@ -54,7 +52,7 @@ def make(
     return 0
 
 
-def _show(console: Any, result: Build, *, verbose: bool) -> None:
+def _show(state: State, result: Build) -> None:
     """Print the tables, and at the end what the model is worth."""
     from ffn_export.reports.console import Lines
     from ffn_export.reports.summary import size_words, summary
@@ -69,14 +67,15 @@ def _show(console: Any, result: Build, *, verbose: bool) -> None:
 
     parts: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
         (result.tuning, tuning_table),
-        (result.fusion, partial(fusion_table, verbose=verbose)),
+        (result.fusion, partial(fusion_table, verbose=state.verbose)),
         (result.quantization, quantization_table),
         (result.parity, parity_table),
         (
             result.latency if result.latency and result.latency.measurements else None,
-            partial(latency_table, verbose=verbose),
+            partial(latency_table, verbose=state.verbose),
         ),
     )
+    console = state.console
     for part, table in parts:
         if part is not None:
             console.print(table(part))

@@ -57,16 +57,14 @@ def command(
     from ffn_export.cli.model_file import check_output
     from ffn_export.cli.progress import progress
     from ffn_export.core import onnx_file
-    from ffn_export.reports.console import stderr_console
 
     arrays = read_npz(samples)
     check_output(output)
-    console = stderr_console(quiet=state.quiet)
-    with progress(console) as report:
+    with progress(state.console) as report:
         report(f"exporting {spec} to opset {opset}")
         model = fx.export(spec, inputs or None, samples=arrays, opset=opset, name=name, **source)
         onnx_file.save(model, output)
-    console.print(f"wrote {output}: opset {opset}, {_listed([node.op_type for node in model.graph])}")
+    state.console.print(f"wrote {output}: opset {opset}, {_listed([node.op_type for node in model.graph])}")
     return 0
 
 

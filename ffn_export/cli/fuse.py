@@ -71,7 +71,6 @@ def command(
     from ffn_export.core import onnx_file
     from ffn_export.fusion.pipeline import fusion_failures
     from ffn_export.fusion_check.check import fuse_checked
-    from ffn_export.reports.console import stderr_console
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import fusion_table
 
@@ -79,8 +78,7 @@ def command(
     check_output(output)
     fused, report = fuse_checked(onnx_file.load(model), target, check, portable_functions=portable_functions)
     onnx_file.save(fused, output)
-    console = stderr_console(quiet=state.quiet)
-    console.print(fusion_table(report, verbose=state.verbose))
+    state.console.print(fusion_table(report, verbose=state.verbose))
     if report_path is not None:
         write_json(report.to_dict(), report_path)
     failures = fusion_failures(report, require_fusion)

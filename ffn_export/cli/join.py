@@ -48,15 +48,13 @@ def command(
     import ffn_export as fx
     from ffn_export.cli.model_file import open_argument
     from ffn_export.cli.progress import progress
-    from ffn_export.reports.console import stderr_console
     from ffn_export.reports.tables import parity_summary_table
 
     for bundle in bundles:
         open_argument(bundle)
-    console = stderr_console(quiet=state.quiet)
-    with progress(console) as report:
+    with progress(state.console) as report:
         verified = fx.join(
             bundles, output, runtimes=runtimes or None, threads=threads, fast=fast, trust=trust, progress=report
         )
-    console.print(parity_summary_table(verified))
+    state.console.print(parity_summary_table(verified))
     return 0

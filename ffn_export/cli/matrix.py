@@ -48,11 +48,9 @@ def command(
 
     import ffn_export as fx
     from ffn_export.model_matrix.run import PAGE
-    from ffn_export.reports.console import stderr_console
 
-    console = stderr_console(quiet=state.quiet)
     result = fx.matrix(
-        matrix, output, jobs=jobs, memory=memory, ray=ray, progress=lambda line: console.print(Text(line))
+        matrix, output, jobs=jobs, memory=memory, ray=ray, progress=lambda line: state.console.print(Text(line))
     )
-    console.print(Text(f"{result}; open {output / PAGE}"))
+    state.console.print(Text(f"{result}; open {output / PAGE}"))
     return result.exit_status

@@ -72,7 +72,6 @@ def command(
     from ffn_export.cli.model_file import check_output
     from ffn_export.cli.progress import progress
     from ffn_export.core import onnx_file
-    from ffn_export.reports.console import stderr_console
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.sensitivity_plot import sensitivity_plot
     from ffn_export.reports.tables import parity_table, quantization_table
@@ -82,7 +81,7 @@ def command(
     cost = Cost()
     hold(state, [model, *([] if samples.arrays is None else [samples.arrays])])
     check_output(output)
-    console = stderr_console(quiet=state.quiet)
+    console = state.console
     with progress(console) as report:
         found = quantize(
             model,

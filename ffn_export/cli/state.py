@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass
@@ -26,3 +31,10 @@ class State:
     max_memory: float | None = None
     supervised: bool = False
     arguments: tuple[str, ...] = ()
+
+    @cached_property
+    def console(self) -> Console:
+        """The console for progress, logs and the tables of the main commands."""
+        from ffn_export.reports.console import stderr_console
+
+        return stderr_console(quiet=self.quiet)

@@ -116,7 +116,6 @@ def command(
     """
     import ffn_export as fx
     from ffn_export.cli.progress import progress
-    from ffn_export.reports.console import stderr_console
     from ffn_export.reports.tables import parity_table
 
     onnx_files = [Path(name) for name in (against, rejudge) if name is not None and Path(name).exists()]
@@ -124,7 +123,7 @@ def command(
     runs_module = source["trust"] or (against is not None and not against.endswith(".onnx"))
     hold(state, files, WITH_A_MODULE if runs_module else ON_FILES)
     old = read_baseline(baseline)
-    console = stderr_console(quiet=state.quiet)
+    console = state.console
     tolerances = tolerances_of(atol, rtol, budget)
     check_bisection_options(bisect, reduce_to, rejudge)
     _check_use(model, rejudge, load_inputs, samples, baseline)
