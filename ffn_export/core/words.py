@@ -1,13 +1,23 @@
-"""A set of names as one text, which reads and formats better than a list of strings."""
+"""Names and numbers in words."""
 
 from __future__ import annotations
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the words of a text as a set.
+    """Return the words of a text as a set: one text reads and formats better than a list of strings.
 
     Example:
         >>> sorted(words("Add Mul"))
         ['Add', 'Mul']
     """
     return frozenset(text.split())
+
+
+def counted(number: int, thing: str) -> str:
+    """Return a number of things, whose plural ends in s.
+
+    Example:
+        >>> counted(1, "case"), counted(2, "case")
+        ('1 case', '2 cases')
+    """
+    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from ffn_export.core.words import counted
 from ffn_export.parity.judging import verdict
 from ffn_export.parity.judging.measures import OutputMetrics
 from ffn_export.parity.judging.result import CaseResult, CaseStatus, ParityResult
@@ -119,7 +120,7 @@ def environment_words(environment: Environment | None) -> str:
     """Return processor, threads, system and versions in one line."""
     if environment is None:
         return "environment not recorded"
-    threads = f"{environment.threads} thread{'' if environment.threads == 1 else 's'}"
+    threads = counted(environment.threads, "thread")
     versions = (f"{package} {version}" for package, version in environment.versions.items())
     return ", ".join((environment.processor, threads, environment.system, *versions))
 
@@ -169,12 +170,12 @@ def verdict_sentence(result: ParityResult) -> str:
     """Return the verdict, with the number of runtimes and cases behind it, in a sentence."""
     compared = [case for case in result.cases if case.skipped is None]
     judged = len(result.judged)
-    by = f"{judged} runtime{'' if judged == 1 else 's'} judged {len(compared)} case{'' if len(compared) == 1 else 's'}"
+    by = f"{counted(judged, 'runtime')} judged {counted(len(compared), 'case')}"
     if result.passed:
         warned = f", {len(result.warnings)} of them warned" if result.warnings else ""
         return f"{by}{warned}; nothing failed."
     failed = sum(case.status(result.tolerances) == "failed" for case in compared)
     others = len(other_failures(result))
-    counts = ((failed, "failed"), (others, f"other failure{'' if others == 1 else 's'}"))
-    parts = [f"{count} {what}" for count, what in counts if count]
+    counts = {f"{failed} failed": failed, counted(others, "other failure"): others}
+    parts = [words for words, count in counts.items() if count]
     return f"{by}: {', '.join(parts)}." if judged else f"{result.failures[0]}."

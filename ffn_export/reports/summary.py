@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from ffn_export.core.words import counted
 from ffn_export.fusion.report import KINDS, SITE_STATUSES, FusionReport, Site, SiteKind
 from ffn_export.latency.result import LatencyResult, Measurement, Ratio, RatioVerdict
 from ffn_export.parity.judging.result import ParityResult
@@ -43,7 +44,7 @@ def summary(
 
 def _parity(result: ParityResult) -> Iterator[Line]:
     compared = [case for case in result.cases if case.skipped is None]
-    cases = f"{len(compared)} case{'' if len(compared) == 1 else 's'}"
+    cases = counted(len(compared), "case")
     careful = f", {result.allowance}" if result.allowance else ""
     if result.passed:
         factors = [factor for case in compared if math.isfinite(factor := case.factor(result.tolerances))]

@@ -17,6 +17,7 @@ import torch
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array
+from ffn_export.core.words import counted
 from ffn_export.errors import RuntimeUnavailableError
 from ffn_export.exporter.source import Source
 from ffn_export.runtimes.base import Artifact, Runner
@@ -109,8 +110,7 @@ class CompiledRunner(TorchRunner):
     def placement(self) -> dict[str, int]:
         """Return the number of graphs that ran, one for each range of sizes, -> number of operators of the first."""
         ran = [graph for graph in self.graphs if graph.runs]
-        graphs = f"{len(ran)} compiled graph{'' if len(ran) == 1 else 's'}"
-        return {f"inductor, {graphs}": ran[0].operators if ran else 0}
+        return {f"inductor, {counted(len(ran), 'compiled graph')}": ran[0].operators if ran else 0}
 
     def _inductor(self, module: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
         """Compile one graph and count its runs."""

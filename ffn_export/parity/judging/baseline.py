@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ffn_export.core.regression import Comparison, Regression
+from ffn_export.core.words import counted
 from ffn_export.parity.judging import verdict
 from ffn_export.parity.judging.measures import OutputMetrics, WeightMetrics
 from ffn_export.parity.judging.result import CaseResult, ParityResult
@@ -99,7 +100,7 @@ def _missing(judged: Sequence[CaseResult], new: ParityResult) -> Iterator[Regres
             yield Regression("missing", name, f"judged the baseline and is unavailable now: {new.unavailable[name]}")
             continue
         first = next(case.case for case in gone if case.runtime == name)
-        reason = f"{count} case{'' if count == 1 else 's'} of the baseline not judged now, the first is {first}"
+        reason = f"{counted(count, 'case')} of the baseline not judged now, the first is {first}"
         yield Regression("missing", name, reason)
 
 
@@ -172,4 +173,4 @@ def _new_cases(old: ParityResult, new: ParityResult) -> Iterator[str]:
     known = {(case.runtime, case.case) for case in old.cases}
     added = Counter(case.runtime for case in new.cases if (case.runtime, case.case) not in known)
     for runtime, count in added.items():
-        yield f"{runtime}: {count} case{'' if count == 1 else 's'} not in the baseline"
+        yield f"{runtime}: {counted(count, 'case')} not in the baseline"
