@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 Level = Literal["disable_all", "basic", "extended", "all"]
 
-_LEVELS: Mapping[str, str] = {
+# Optimisation level, the lowest first -> its name in onnxruntime.
+LEVELS: Mapping[Level, str] = {
     "disable_all": "ORT_DISABLE_ALL",
     "basic": "ORT_ENABLE_BASIC",
     "extended": "ORT_ENABLE_EXTENDED",
@@ -83,10 +84,8 @@ class SessionSettings:
             UsageError: If the level is unknown, or an entry or its value is one that this package never writes.
         """
         level = self.graph_optimization_level
-        if level not in _LEVELS:
-            raise UsageError(
-                f"session options ask for the optimisation level {level!r}: known are {', '.join(_LEVELS)}"
-            )
+        if level not in LEVELS:
+            raise UsageError(f"session options ask for the optimisation level {level!r}: known are {', '.join(LEVELS)}")
         for key, value in self.config_entries.items():
             if key not in _WRITTEN_BY_US or not re.fullmatch(_WRITTEN_BY_US[key], value):
                 raise UsageError(f"session options set {key!r} to {value!r}, which ffn-export never writes")
@@ -109,7 +108,7 @@ class SessionSettings:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
-        level = _LEVELS[self.graph_optimization_level]
+        level = LEVELS[self.graph_optimization_level]
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
         for key, value in self.config_entries.items():
             options.add_session_config_entry(key, value)

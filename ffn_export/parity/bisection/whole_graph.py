@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
 from ffn_export.core.one_line import first_line
@@ -15,9 +16,7 @@ from ffn_export.parity.bisection.result import Error
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.runtimes.base import Artifact, Runtime
 from ffn_export.runtimes.captured_stderr import captured_stderr
-from ffn_export.runtimes.session_options import NO_OPTIMIZER, Level, SessionSettings
-
-_LEVELS: tuple[Level, ...] = ("disable_all", "basic", "extended", "all")
+from ffn_export.runtimes.session_options import LEVELS, NO_OPTIMIZER, SessionSettings
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,8 @@ class WholeGraph:
         """Return settings at the lowest optimisation level that fails, or None if they pass or fail at every level."""
         if not self.worst(settings)[1].over or self.worst(NO_OPTIMIZER)[1].over:
             return None
-        highest = _LEVELS.index(settings.graph_optimization_level)
-        tried = (replace(settings, graph_optimization_level=level) for level in _LEVELS[:highest])
+        lower = takewhile(lambda level: level != settings.graph_optimization_level, LEVELS)
+        tried = (replace(settings, graph_optimization_level=level) for level in lower)
         return next((each for each in tried if self.worst(each)[1].over), settings)
 
 
