@@ -34,6 +34,7 @@ _VARIABLES = {
 
 # The width of a phone: a chart is never scaled down, so its text stays as large as the page's.
 WIDTH_PIXELS = 350
+_HEIGHT_PIXELS = 270
 MOST_LINES = 4
 _LONGEST_LABEL = 24
 _LABEL_GAP = 0.075  # of the height of the axes
@@ -62,13 +63,14 @@ _SIZE = re.compile(r'(<svg[^>]*?) width="([\d.]+)pt" height="([\d.]+)pt"', re.DO
 
 
 @contextmanager
-def figure(height: float) -> Iterator[tuple[Figure, Axes]]:
-    """Yield a figure of the usual width, with one pair of axes; ``height`` is in CSS pixels."""
+def figure() -> Iterator[tuple[Figure, Axes]]:
+    """Yield a figure with one pair of axes."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context(_STYLE):
-        drawn = Figure(figsize=(WIDTH_PIXELS / _PIXELS_PER_INCH, height / _PIXELS_PER_INCH), layout="constrained")
+        size = WIDTH_PIXELS / _PIXELS_PER_INCH, _HEIGHT_PIXELS / _PIXELS_PER_INCH
+        drawn = Figure(figsize=size, layout="constrained")
         drawn.patch.set_visible(False)
         axes = drawn.add_subplot()
         axes.patch.set_visible(False)

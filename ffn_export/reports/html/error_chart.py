@@ -11,7 +11,6 @@ from ffn_export.parity.judging.result import CaseResult, CaseStatus, ParityResul
 from ffn_export.reports.html import chart
 from ffn_export.reports.overview import worst_output
 
-_HEIGHT_PIXELS = 270
 _LEAST = 1e-3  # where the axis ends at the latest: a logarithmic axis has no zero
 _MOST_RUNTIMES = chart.MOST_LINES - 1
 _COLORS: dict[CaseStatus, str] = {"warned": chart.UNSURE, "failed": chart.BAD}
@@ -75,7 +74,7 @@ def error_svg(lines: list[ErrorLine]) -> str:
     positive = [share for share in (*finite, *own) if share > 0]
     least = max(_LEAST, min([1.0, *positive]) / 2)
     far = max([2.0, *finite]) * 2
-    with chart.figure(_HEIGHT_PIXELS) as (drawn, axes):
+    with chart.figure() as (drawn, axes):
         axes.set_yscale("log")
         axes.set_ylim(least / 1.6, far * 1.6)
         axes.yaxis.set_major_formatter(lambda number, _: f"{number:g}")

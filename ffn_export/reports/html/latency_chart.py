@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.ticker import Locator
 
-_HEIGHT_PIXELS = 270
 _MARKERS = "os^D"
 
 
@@ -24,7 +23,7 @@ def speed_svg(result: LatencyResult) -> str | None:
     compared = [timing for timing in _shown(result) if timing.label != result.baseline]
     if len(_tokens(result)) < 2 or not compared or result.baseline is None:
         return None
-    with chart.figure(_HEIGHT_PIXELS) as (drawn, axes):
+    with chart.figure() as (drawn, axes):
         ends = [(1.0, chart.label(result.baseline), chart.INK)]
         axes.axhline(1.0, color=chart.INK, linewidth=1)
         for timing, color, marker in zip(compared, chart.SERIES, _MARKERS, strict=False):
@@ -45,7 +44,7 @@ def latency_svg(result: LatencyResult) -> str | None:
         return None
     shown, ends = _shown(result), []
     measured = sorted(result.measurements, key=lambda each: each.tokens)
-    with chart.figure(_HEIGHT_PIXELS) as (drawn, axes):
+    with chart.figure() as (drawn, axes):
         # The baseline has the ink of the line at 1 in the chart of speeds; the others have the same colours there.
         colors = (chart.INK, *chart.SERIES) if shown and shown[0].label == result.baseline else chart.SERIES
         markers = f"v{_MARKERS}" if colors[0] == chart.INK else _MARKERS
