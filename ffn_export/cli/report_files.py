@@ -112,8 +112,8 @@ def write_reports(
     reports: Mapping[str, str],
     result: ParityResult,
     model: Path | None,
-    commands: Sequence[str] | None = None,
-    bisection: Bisection | None = None,
+    commands: Sequence[str],
+    bisection: Bisection | None,
 ) -> None:
     """Write the requested reports.
 
@@ -121,7 +121,7 @@ def write_reports(
         reports: Format -> path.
         result: The verification.
         model: The model; the report of a bundle shows its fusion and timing too.
-        commands: Commands that run the verification again, one line each; None means those stored in the result.
+        commands: Commands that run the verification again, one line each.
         bisection: Result of the bisection, if any.
 
     Raises:

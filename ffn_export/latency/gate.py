@@ -21,7 +21,7 @@ def check_ratio(max_ratio: float) -> None:
         raise UsageError(f"a largest ratio of {max_ratio:g} is no gate: take a finite number above 0")
 
 
-def not_timed(result: LatencyResult, asked: Collection[str] = ()) -> str | None:
+def not_timed(result: LatencyResult, asked: Collection[str]) -> str | None:
     """Return why a runtime that was asked for was timed at no sizes, or None if all were timed.
 
     Args:

@@ -35,7 +35,7 @@ def asked_sizes(
     return [token_sizes(specs, count) for count in tokens]
 
 
-def example_sizes(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None) -> dict[str, int]:
+def example_sizes(specs: Sequence[TensorSpec], example: Mapping[str, int] | None) -> dict[str, int]:
     """Return one typical set of sizes: the source's example, else 8 for the first axis and 128 for the others."""
     dims = list(merge_dims(specs).values())
     wanted = {dim.name: _EXAMPLE[min(index, 1)] for index, dim in enumerate(dims)}

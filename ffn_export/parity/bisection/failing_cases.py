@@ -19,7 +19,7 @@ def to_try(
     runtime: str,
     specs: Sequence[TensorSpec],
     cases: Callable[[int], Sequence[Case]],
-    seed: int = 0,
+    seed: int,
 ) -> list[Case]:
     """Return up to three cases on which a runtime failed, or if none did, two cases that show most faults.
 

@@ -56,7 +56,7 @@ class Suspect:
     failures: tuple[str, ...] = ()
 
 
-def suspect_of(path: Path, settings: SessionSettings, result: ParityResult, runtime: str | None = None) -> Suspect:
+def suspect_of(path: Path, settings: SessionSettings, result: ParityResult, runtime: str | None) -> Suspect:
     """Return a verified model with the runtime to bisect on.
 
     Args:

@@ -134,7 +134,7 @@ def one_at_a_time(specs: Sequence[TensorSpec], sizes: Mapping[str, int], seed: i
     ]
 
 
-def few(specs: Sequence[TensorSpec], example: Mapping[str, int] | None = None, seed: int = 0) -> list[Case]:
+def few(specs: Sequence[TensorSpec], example: Mapping[str, int] | None, seed: int) -> list[Case]:
     """Return the cases of an edit loop: normal values at odd sizes, at sizes of 1, and at the example's if known."""
     dims = list(merge_dims(specs).values())
     base = {dim.name: odd for dim, odd in zip(dims, _cycle(_ODD), strict=False)}

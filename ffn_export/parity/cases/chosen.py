@@ -40,7 +40,7 @@ def chosen_cases(
     seed: int = 0,
     runs: bool = True,
     fast: bool = False,
-    like: Mapping[str, Array] | None = None,
+    like: Mapping[str, Array] | None,
 ) -> Chosen:
     """Return the cases for a model, which depend on nothing but the arguments.
 

@@ -106,8 +106,7 @@ def _axes(x: Any, dim: Any = None) -> list[int] | None:
     return axes if axes and x.ndim - 1 not in axes else None
 
 
-def _sum(x: Tensor, axes: Sequence[int], keeps: bool, correction: float = 0) -> Tensor:
-    del correction
+def _sum(x: Tensor, axes: Sequence[int], keeps: bool) -> Tensor:
     rows = x.movedim(list(axes), list(range(len(axes)))).flatten(0, len(axes) - 1)
     total = x.new_zeros(rows.shape[1:])
     for row in rows:
@@ -115,8 +114,7 @@ def _sum(x: Tensor, axes: Sequence[int], keeps: bool, correction: float = 0) -> 
     return total.reshape([1 if axis in axes else size for axis, size in enumerate(x.shape)]) if keeps else total
 
 
-def _mean(x: Tensor, axes: Sequence[int], keeps: bool, correction: float = 0) -> Tensor:
-    del correction
+def _mean(x: Tensor, axes: Sequence[int], keeps: bool) -> Tensor:
     return _sum(x, axes, keeps) / _count(x, axes)
 
 
@@ -142,8 +140,8 @@ _ABOVE_TANH = (
 )
 _BELOW_TANH = (1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03)
 _SUMS: Mapping[Any, Callable[..., Tensor]] = {
-    _aten.sum.dim_IntList: _sum,
-    _aten.mean.dim: _mean,
+    _aten.sum.dim_IntList: lambda x, axes, keeps, _: _sum(x, axes, keeps),
+    _aten.mean.dim: lambda x, axes, keeps, _: _mean(x, axes, keeps),
     _aten.var.correction: _variance,
 }
 _COARSE: Mapping[Any, Callable[..., Tensor]] = {

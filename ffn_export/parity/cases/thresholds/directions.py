@@ -14,6 +14,7 @@ Feeds = Mapping[str, Array]
 
 _FAR = (1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e8, 1e10, 1e13, 1e16, 1e20, 1e25, 1e31, 1e36)
 _NEAR = (1e-2, 1e-4, 1e-7, 1e-12, 1e-20, 1e-30)
+_MOST = 4  # elements whose directions are tried, those first that change most
 _PEAK = 1e4  # large enough that the rest of a normalised row vanishes
 
 
@@ -46,7 +47,7 @@ def _peaked(size: float, x: Array) -> Array:
     return changed
 
 
-def along(rows: Array, distances: Array, above: bool, most: int = 4) -> Iterator[Array]:
+def along(rows: Array, distances: Array, above: bool) -> Iterator[Array]:
     """Yield directions of a row along which an element computed from it grows or shrinks.
 
     The directions come from a linear regression: for normal rows, the covariance of a row with the element.
@@ -55,14 +56,13 @@ def along(rows: Array, distances: Array, above: bool, most: int = 4) -> Iterator
         rows: Normal rows.
         distances: Values computed from each row.
         above: Whether the element should grow.
-        most: Number of elements to try, starting with those that change most.
     """
     distances = distances[:, np.isfinite(distances).all(axis=0)]  # a weight that is NaN leaves others
     centred = distances - distances.mean(axis=0)
     slopes = rows.T @ centred / len(rows)  # [features, elements]
     sizes = np.linalg.norm(slopes, axis=0)
     reach = sizes * np.sqrt(rows.shape[1]) + (1 if above else -1) * distances.mean(axis=0)
-    for element in np.argsort(-reach)[:most]:
+    for element in np.argsort(-reach)[:_MOST]:
         if sizes[element] > 0:
             direction = slopes[:, element] / sizes[element] * np.sqrt(rows.shape[1])
             yield direction if above else -direction

@@ -21,7 +21,7 @@ def longer(
     base: Mapping[str, int],
     seed: int,
     costs: Sequence[tuple[Work, int]],
-    limit: float | str = 0.0,
+    limit: float | str,
 ) -> Iterator[Mapping[str, Array]]:
     """Yield inputs with one axis at a larger size: under masks of ones, and under masks of one key.
 

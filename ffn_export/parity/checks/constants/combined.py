@@ -29,7 +29,7 @@ _MOST_OPERATIONS = 2**36  # multiplications of all sampled products
 _FOLDED = 2.0**-18
 
 
-def combined(stored: Array, layouts: Layouts, without: Collection[str] = ()) -> Traced | None:
+def combined(stored: Array, layouts: Layouts, without: Collection[str]) -> Traced | None:
     """Return the parameters that a constant is made of, if most of its elements agree, or None.
 
     Args:
@@ -80,7 +80,7 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return shape[:axis] + shape[axis + 1 :]
 
 
-def part_of(stored: Array, layouts: Layouts, without: Collection[str] = ()) -> Traced | None:
+def part_of(stored: Array, layouts: Layouts, without: Collection[str]) -> Traced | None:
     """Recognise a slice of a parameter, such as one half of a packed gate-up projection that was split."""
     # A vector near ones is near any other such vector, so most numbers of a vector must be equal.
     most = NEAR if stored.ndim > 1 else 0.0
