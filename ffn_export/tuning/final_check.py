@@ -83,7 +83,6 @@ class Gate:
             runtimes=runtimes,
             settings=choice.settings,
             further=self.samples,
-            like=samples_of(self.samples),
             seed=self.seed,
             fast=self.fast,
             tolerances=Tolerances(relative_l2=budget, drawn_l2=drawn, budget_of=budget_of),

@@ -15,7 +15,7 @@ from ffn_export.parity.bisection.failing_cases import to_try
 from ffn_export.parity.bisection.reference_model import reference_model
 from ffn_export.parity.bisection.result import Bisection
 from ffn_export.parity.bisection.search import search, suspect_of
-from ffn_export.parity.cases.case import Case, given_cases, samples_of
+from ffn_export.parity.cases.case import Case, given_cases
 from ffn_export.parity.cases.chosen import chosen_cases
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.tolerances import Tolerances
@@ -87,13 +87,17 @@ def bisect(
     with opened(model) as file:
         reference = reference_of(file, asked, threads)
         suspect = suspect_of(file.path, file.settings, result, runtime)
-        has_budget = result.tolerances.relative_l2 is not None
 
         def cases(seed: int) -> Sequence[Case]:
-            further = given_cases(samples, reference.inputs)
-            tested = onnx_file.load(file.path)
-            like = samples_of(further) if has_budget else None
-            return chosen_cases(tested, reference, further=further, threads=threads, seed=seed, like=like).cases
+            chosen = chosen_cases(
+                onnx_file.load(file.path),
+                reference,
+                further=given_cases(samples, reference.inputs),
+                threads=threads,
+                seed=seed,
+                has_budget=result.tolerances.relative_l2 is not None,
+            )
+            return chosen.cases
 
         with evaluating(reference.source):
             found, part = search(

@@ -175,7 +175,6 @@ def quantize(
             runtimes=runtimes,
             settings=file.settings,
             further=few,
-            like=few[0].given if few else None,
             tolerances=Tolerances(relative_l2=allowed),
             seed=seed,
             threads=threads,

@@ -11,7 +11,7 @@ from ffn_export.core.source_options import SourceOptions
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import UsageError
 from ffn_export.exporter.examples import Inputs
-from ffn_export.parity.cases.case import Case, as_feeds, given_cases, samples_of
+from ffn_export.parity.cases.case import Case, as_feeds, given_cases
 from ffn_export.parity.judging.evidence import AllOutputs, FailingInputs, Keeper
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
@@ -120,8 +120,7 @@ def judged(
 ) -> ParityResult:
     """Run a model on the caller's samples and, in a sweep, on drawn cases; the options are those of ``run_cases``."""
     own, further = _cases_of(reference, samples, sweep=sweep)
-    like = samples_of(further)
-    return run_cases(file.path, reference, settings=file.settings, cases=own, further=further, like=like, **options)
+    return run_cases(file.path, reference, settings=file.settings, cases=own, further=further, **options)
 
 
 def _cases_of(

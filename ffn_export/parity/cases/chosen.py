@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from ffn_export.core.types import Array
-from ffn_export.parity.cases.case import Case, few
+from ffn_export.parity.cases.case import Case, few, samples_of
 from ffn_export.parity.cases.sizes.plan import Plan, plan
 from ffn_export.parity.cases.sizes.report import Sizes
 from ffn_export.parity.cases.thresholds.aimed import Aimed, aimed
@@ -40,7 +39,7 @@ def chosen_cases(
     seed: int = 0,
     runs: bool = True,
     fast: bool = False,
-    like: Mapping[str, Array] | None,
+    has_budget: bool,
 ) -> Chosen:
     """Return the cases for a model, which depend on nothing but the arguments.
 
@@ -53,11 +52,13 @@ def chosen_cases(
         seed: Seed of the drawn inputs.
         runs: Whether the graph can run here; if not, no case is aimed at its thresholds.
         fast: Whether to draw a few cases, for an edit loop, and to aim none at the graph.
-        like: Arrays of the user that floats are drawn from; None means standard normal floats.
+        has_budget: Whether a budget is declared. Floats are then drawn from the arrays of the further cases, since a
+            budget is for inputs of their size; otherwise they are standard normal.
     """
     if given is None and fast:
         given = few(reference.inputs, reference.example, seed)
     planned = plan(model, reference.inputs, reference.example, seed) if given is None else Plan(tuple(given))
+    like = samples_of(further) if has_budget else None
     cases = [*(replace(case, like=like) if case.given is None else case for case in planned.cases), *further]
     aim = aimed(model, reference, cases, threads, seed, planned.asked) if runs and not fast else Aimed()
     return Chosen((*cases, *aim.cases), planned.sizes, aim.notes)

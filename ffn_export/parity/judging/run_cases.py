@@ -51,7 +51,6 @@ def run_cases(
     settings: SessionSettings | None = None,
     cases: Sequence[Case] | None = None,
     further: Sequence[Case] = (),
-    like: Mapping[str, Array] | None = None,
     fast: bool = False,
     tolerances: Tolerances | None = None,
     seed: int = 0,
@@ -70,8 +69,7 @@ def run_cases(
             here; if none can, the runtimes of last resort.
         settings: Session options.
         cases: Inputs; None means cases planned from the graph.
-        further: Cases in addition to ``cases``.
-        like: The user's samples. Under a budget, floats are drawn from them, since it is for inputs of their size.
+        further: Cases in addition to ``cases``: the user's samples.
         fast: Whether to draw a few cases, and to aim none at the graph.
         tolerances: Allowed errors.
         seed: Seed of the drawn inputs.
@@ -91,7 +89,6 @@ def run_cases(
     check_declared(tolerances or Tolerances(), [str(value.name) for value in model.graph.outputs])
     artifact = Artifact(path, reference.source, settings or SessionSettings())
     loaded, broken, unavailable = load(artifact, runtimes, threads, for_each_run=for_each_run)
-    has_budget = tolerances is not None and tolerances.relative_l2 is not None
     chosen = chosen_cases(
         model,
         reference,
@@ -101,7 +98,7 @@ def run_cases(
         seed=seed,
         runs=bool(loaded),
         fast=fast,
-        like=like if has_budget else None,
+        has_budget=tolerances is not None and tolerances.relative_l2 is not None,
     )
     cases = chosen.cases
     imprecise = {name: imprecise_operators(model.graph.all_nodes(), name) for name in loaded}
