@@ -97,7 +97,7 @@ def output_failure(
     """
     if metrics.problem is not None:
         return f"{metrics.output}: {metrics.problem}"
-    if metrics.unexpected and not _INVENT_NAN & set(caveats):
+    if _invented(metrics, caveats):
         where = f"elements are NaN or infinite in one of runtime and oracle, first at {list(metrics.unexpected_index)}"
         return f"{metrics.output}: {metrics.unexpected} {where}"
     if lost(metrics, caveats):
@@ -146,15 +146,19 @@ def _outside(metrics: OutputMetrics, error: Error, most: float) -> str:
     )
 
 
+def _invented(metrics: OutputMetrics, caveats: Collection[str]) -> int:
+    """Return how many elements are NaN or infinite in one of runtime and oracle, for no reason that a caveat tells."""
+    return 0 if _INVENT_NAN & set(caveats) else metrics.unexpected
+
+
 def lost(metrics: OutputMetrics, caveats: Collection[str] = ()) -> int:
     """Return how many elements should be NaN or infinite and are not, for no reason that a caveat tells."""
     return 0 if _LOSE_NAN & set(caveats) else metrics.dropped
 
 
-def differs_in_size(metrics: OutputMetrics, caveats: Collection[str] = ()) -> bool:
+def differs_in_size(metrics: OutputMetrics, caveats: Collection[str]) -> bool:
     """Whether an output can be compared and every NaN and infinity is as expected."""
-    invented = metrics.unexpected and not _INVENT_NAN & set(caveats)
-    return metrics.problem is None and not invented and not lost(metrics, caveats)
+    return metrics.problem is None and not _invented(metrics, caveats) and not lost(metrics, caveats)
 
 
 def limit(
