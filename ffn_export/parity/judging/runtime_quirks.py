@@ -33,6 +33,8 @@ SORTS_NAN = "sorts NaN"
 SPREADS_INFINITY = "spreads infinity"
 EMPTY_TENSORS = "empty tensors"
 
+_WITH_NAN = frozenset({"nan", "nan in parts", "infinite", "infinite in parts"})
+
 # Caveat -> meaning, and caveat -> kinds of values that it explains errors on; None means all kinds.
 MEANING: Mapping[str, str] = {
     SUMS_IN_ORDER: "adds the products of a row one after the other",
@@ -45,10 +47,10 @@ MEANING: Mapping[str, str] = {
 }
 _VALUES: Mapping[str, frozenset[str] | None] = {
     SUMS_IN_ORDER: None,
-    DROPS_NAN: frozenset({"nan", "nan in parts", "infinite", "infinite in parts"}),
+    DROPS_NAN: _WITH_NAN,
     FLUSHES_DENORMALS: frozenset({"denormal"}),
-    ORDERS_NAN: frozenset({"nan", "nan in parts", "infinite", "infinite in parts"}),
-    SORTS_NAN: frozenset({"nan", "nan in parts", "infinite", "infinite in parts"}),
+    ORDERS_NAN: _WITH_NAN,
+    SORTS_NAN: _WITH_NAN,
     SPREADS_INFINITY: frozenset({"infinite", "infinite in parts"}),
     EMPTY_TENSORS: None,
 }
