@@ -19,8 +19,6 @@ from ffn_export.core.tensor_spec import Dim
 from ffn_export.core.types import Array
 from ffn_export.parity.cases.sizes.expressions import CHOICES, CONDITIONS, STEPS, Expression, evaluate, parts
 
-Sizes = dict[str, int]
-
 _EVERY = 8_192  # sizes of one axis, with the others fixed
 _SMALL = 40
 _MOST_ASIDE = 160  # sizes of each axis in pairs of axes
@@ -49,7 +47,7 @@ class Aim:
         """Return the expressions with an outcome that differs among sizes."""
         return {each for outcomes in self._outcomes() for each in outcomes}
 
-    def wanted(self, work: Callable[[Mapping[str, Any]], Any]) -> list[Sizes]:
+    def wanted(self, work: Callable[[Mapping[str, Any]], Any]) -> list[dict[str, int]]:
         """Return the cheapest sizes for every outcome, then for combinations of outcomes, then next to each change.
 
         Args:
@@ -71,7 +69,7 @@ class Aim:
                 together += (order[first] for first in np.sort(joint)[:_MOST_TOGETHER])
         return [self._at(trial) for trial in dict.fromkeys((*alone, *together, *beside))]
 
-    def _at(self, trial: int) -> Sizes:
+    def _at(self, trial: int) -> dict[str, int]:
         return {dim.name: int(size) for dim, size in zip(self.dims, self._trials[trial], strict=True)}
 
     def _changes(self, order: Array, firsts: Array, code: Array) -> Iterator[int]:
