@@ -67,7 +67,7 @@ class Accelerator:
     @property
     def lenient(self) -> Provider:
         """The provider for sessions that may fall back, which record the assignment of each node."""
-        return Provider(self.name, dict(self.options), {})
+        return Provider(self.name, dict(self.options))
 
 
 class OrtAccelerator(Runtime):

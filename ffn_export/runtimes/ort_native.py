@@ -44,7 +44,7 @@ class OrtNative(Runtime):
     @property
     def provider(self) -> Provider:
         """The provider with its options; onnxruntime adds its CPU provider for all other nodes."""
-        return Provider(NAME, {"precision": self.precision}, {})
+        return Provider(NAME, {"precision": self.precision})
 
     def unavailable(self, artifact: Artifact) -> str | None:
         """Return why a package, model or kernel is missing, or None; the claimed nodes show only in loading."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +34,11 @@ class Provider:
     """
 
     name: str
-    options: Mapping[str, str]
-    config_entries: Mapping[str, str]
+    options: Mapping[str, str] = field(default_factory=dict)
+    config_entries: Mapping[str, str] = field(default_factory=dict)
 
 
-CPU = Provider("CPUExecutionProvider", {}, {})
+CPU = Provider("CPUExecutionProvider")
 
 OLDEST = "1.29.0"
 """The oldest onnxruntime that runs all that is written here.
