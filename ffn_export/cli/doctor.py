@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
 
 from ffn_export.cli.help import Command
@@ -34,6 +32,6 @@ def command(json_path: str | None) -> int:
     from ffn_export.runtimes.diagnosis import diagnose
 
     findings = diagnose()
-    table = findings_table([(f.subject, f.verdict, f.detail) for f in findings])
-    show({"findings": [asdict(finding) for finding in findings]}, table, json_path)
+    table = findings_table(findings)
+    show({"findings": [finding._asdict() for finding in findings]}, table, json_path)
     return 1 if any(finding.verdict == "problem" for finding in findings) else 0

@@ -7,10 +7,9 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ffn_export.core.one_line import first_line
 from ffn_export.core.processor import processor_name
@@ -24,8 +23,7 @@ _LOWEST_PYTHON = (3, 11)
 _NEEDED = frozenset({"ort-cpu", "reference", "torch"})  # installed with the package, and able to run everywhere
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """One checked item, with its verdict."""
 
     subject: str
