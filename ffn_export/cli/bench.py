@@ -16,6 +16,7 @@ from ffn_export.cli.options import (
     Whole,
     common,
     max_ratio_option,
+    or_none,
     runtime_option,
     source_options,
     threads_option,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 @click.option(
     "--tokens",
     multiple=True,
+    callback=or_none,
     type=Whole(1, LARGEST_SIZE),
     metavar="N",
     help="Length of the one sequence to time; once for each. [default: three typical sizes]",
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     "--input",
     "inputs",
     multiple=True,
+    callback=or_none,
     metavar="NAME:DTYPE[DIM,...]",
     help="An input of --against, such as x:float32[batch,seq,768]; once for each. [default: the model's]",
 )
@@ -75,12 +78,12 @@ def command(
     /,
     model: Path,
     against: str | None,
-    tokens: tuple[int, ...],
-    inputs: tuple[str, ...],
+    tokens: tuple[int, ...] | None,
+    inputs: tuple[str, ...] | None,
     json_path: str | None,
     max_ratio: float | None,
     baseline: Path | None,
-    runtimes: tuple[str, ...],
+    runtimes: tuple[str, ...] | None,
     threads: int | None,
     source: SourceOptions,
 ) -> int:
@@ -110,10 +113,10 @@ def command(
             return fx.bench(
                 model,
                 against,
-                inputs=inputs or None,
+                inputs=inputs,
                 sizes=sizes,
-                tokens=tokens or None,
-                runtimes=runtimes or None,
+                tokens=tokens,
+                runtimes=runtimes,
                 threads=threads or (same_threads(old) if old else None),
                 progress=line,
                 **source,
@@ -126,7 +129,7 @@ def command(
     if max_ratio is not None and not result.baseline:
         why = result.unavailable.get("torch", "its source is not known: name it with --against SPEC")
         raise UsageError(f"--max-ratio is over PyTorch's time, which was not taken: {why}")
-    untimed = not_timed(result, runtimes)
+    untimed = not_timed(result, runtimes or ())
     if untimed is not None:
         raise UsageError(f"the model was not timed: {untimed}")
     failures = latency_failures(result, max_ratio)

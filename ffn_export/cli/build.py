@@ -94,7 +94,7 @@ def command(
     name: str | None,
     json_path: str | None,
     samples: GivenSamples,
-    inputs: tuple[str, ...],
+    inputs: tuple[str, ...] | None,
     source: SourceOptions,
     **options: Any,
 ) -> int:
@@ -105,12 +105,9 @@ def command(
     """
     import ffn_export as fx
 
-    options["runtimes"] = options["runtimes"] or None
     given = samples.read()
 
     def build(report: Any) -> Build:
-        return fx.build(
-            spec, inputs or None, samples=given, directory=output, name=name, progress=report, **source, **options
-        )
+        return fx.build(spec, inputs, samples=given, directory=output, name=name, progress=report, **source, **options)
 
     return make(state, build, lambda result: result.to_dict(), json_path)

@@ -44,7 +44,7 @@ def command(
     output: Path,
     name: str | None,
     opset: int,
-    inputs: tuple[str, ...],
+    inputs: tuple[str, ...] | None,
     samples: Path | None,
     source: SourceOptions,
 ) -> int:
@@ -62,7 +62,7 @@ def command(
     check_output(output)
     with progress(state.console) as report:
         report(f"exporting {spec} to opset {opset}")
-        model = fx.export(spec, inputs or None, samples=arrays, opset=opset, name=name, **source)
+        model = fx.export(spec, inputs, samples=arrays, opset=opset, name=name, **source)
         onnx_file.save(model, output)
     state.console.print(f"wrote {output}: opset {opset}, {_listed([node.op_type for node in model.graph])}")
     return 0

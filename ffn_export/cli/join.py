@@ -36,7 +36,7 @@ def command(
     bundles: tuple[Path, ...],
     output: Path,
     fast: bool,
-    runtimes: tuple[str, ...],
+    runtimes: tuple[str, ...] | None,
     threads: int | None,
     trust: bool,
 ) -> int:
@@ -53,8 +53,6 @@ def command(
     for bundle in bundles:
         open_argument(bundle)
     with progress(state.console) as report:
-        verified = fx.join(
-            bundles, output, runtimes=runtimes or None, threads=threads, fast=fast, trust=trust, progress=report
-        )
+        verified = fx.join(bundles, output, runtimes=runtimes, threads=threads, fast=fast, trust=trust, progress=report)
     state.console.print(parity_summary_table(verified))
     return 0

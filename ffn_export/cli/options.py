@@ -90,6 +90,11 @@ def several(*options: Callable[[Command], Command]) -> Callable[[Command], Comma
     return decorate
 
 
+def or_none(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Give a command None for an option that is never given, in place of click's empty tuple."""
+    return values or None
+
+
 def _parse_required(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
     from ffn_export.fusion.report import KINDS
 
@@ -117,6 +122,7 @@ input_option = click.option(
     "--input",
     "inputs",
     multiple=True,
+    callback=or_none,
     metavar="NAME:DTYPE[DIM,...]",
     help="An input, such as x:float32[batch,seq,768]; once for each. Presets and hf:DIR know their own.",
 )
@@ -136,6 +142,7 @@ runtime_option = click.option(
     "--runtime",
     "runtimes",
     multiple=True,
+    callback=or_none,
     metavar="NAME",
     help=f"A runtime that must judge it; once for each: {', '.join(LISTED)}. `ffn-export doctor` says which "
     "work here. [default: ort-cpu and ort-cuda, where they can run]",

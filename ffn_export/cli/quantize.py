@@ -60,7 +60,7 @@ def command(
     metric: str | None,
     plot: str | None,
     json_path: str | None,
-    runtimes: tuple[str, ...],
+    runtimes: tuple[str, ...] | None,
     threads: int | None,
 ) -> int:
     """Store the weights of feed-forwards in 8 or 4 bits, or compute them in 8-bit integers.
@@ -90,7 +90,7 @@ def command(
             samples=samples.read(),
             metric=metric,
             sensitivity=plot is not None,
-            runtimes=runtimes or None,
+            runtimes=runtimes,
             threads=threads,
             progress=report,
         )

@@ -110,7 +110,7 @@ def command(
     threads: int | None,
     target: str,
     opset: int,
-    inputs: tuple[str, ...],
+    inputs: tuple[str, ...] | None,
     source: SourceOptions,
 ) -> int:
     """Choose the forms of a model's sites and its session options by timing them here; of ort-native the precision.
@@ -139,7 +139,7 @@ def command(
             )
         return fx.build(
             what,
-            inputs or None,
+            inputs,
             samples=options.samples,
             directory=output or Path("exported"),
             name=name,

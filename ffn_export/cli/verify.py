@@ -102,10 +102,10 @@ def command(
     failures: Path | None,
     bisect: bool,
     reduce_to: Path | None,
-    runtimes: tuple[str, ...],
+    runtimes: tuple[str, ...] | None,
     threads: int | None,
     jobs: int,
-    inputs: tuple[str, ...],
+    inputs: tuple[str, ...] | None,
     samples: Path | None,
     source: SourceOptions,
 ) -> int:
@@ -143,12 +143,12 @@ def command(
             result = fx.verify(
                 model,
                 against,
-                inputs=inputs or None,
+                inputs=inputs,
                 samples=arrays,
                 input_seed=input_seed,
                 sweep=load_inputs is None,
                 fast=fast,
-                runtimes=runtimes or None,
+                runtimes=runtimes,
                 tolerances=tolerances,
                 threads=threads,
                 jobs=jobs,
@@ -160,7 +160,7 @@ def command(
     console.print(parity_table(result))
     found = None
     if model is not None and (bisect or reduce_to is not None):
-        named = {"inputs": inputs or None, "samples": arrays, "threads": threads, **source}
+        named = {"inputs": inputs, "samples": arrays, "threads": threads, **source}
         found = bisect_and_show(console, model, against, result, reduce_to, **named)
     write_reports(reports, result, model, [shlex.join(["ffn-export", *state.arguments])], found)
     if not result.passed:
@@ -177,8 +177,8 @@ def command(
                 fx.bench,
                 model,
                 None if against is None or against.endswith(".onnx") else against,
-                inputs=inputs or None,
-                runtimes=runtimes or None,
+                inputs=inputs,
+                runtimes=runtimes,
                 **source,
             )
         )
