@@ -95,7 +95,6 @@ def command(
     are shown beside those without, and neither option fails on them.
     """
     import ffn_export as fx
-    from ffn_export.cli.progress import progress
     from ffn_export.latency.baseline import compare_twice
     from ffn_export.latency.gate import latency_failures, not_timed
     from ffn_export.reports.json_report import write_json
@@ -109,7 +108,7 @@ def command(
     console = state.console
 
     def time() -> LatencyResult:
-        with progress(console) as line:
+        with state.progress() as line:
             return fx.bench(
                 model,
                 against,

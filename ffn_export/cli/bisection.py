@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ffn_export.cli.options import PATH, several
+from ffn_export.cli.state import State
 from ffn_export.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ffn_export.parity.bisection.result import Bisection
     from ffn_export.parity.judging.result import ParityResult
 
@@ -44,12 +43,12 @@ def check_bisection_options(bisect: bool, reduce_to: Path | None, rejudge: str |
 
 
 def bisect_and_show(
-    console: Console, model: Path, against: str | None, result: ParityResult, reduce_to: Path | None, **named: Any
+    state: State, model: Path, against: str | None, result: ParityResult, reduce_to: Path | None, **named: Any
 ) -> Bisection:
     """Bisect a verified model and print the result.
 
     Args:
-        console: Console to print to.
+        state: State of the command line.
         model: Model argument of ``verify``.
         against: Reference argument of ``verify``.
         result: Result of ``verify``.
@@ -59,16 +58,15 @@ def bisect_and_show(
     from rich.console import Group
 
     import ffn_export as fx
-    from ffn_export.cli.progress import progress
     from ffn_export.reports.console import Lines
     from ffn_export.reports.tables import bisection_table
 
-    with progress(console) as report:
+    with state.progress() as report:
         found = fx.bisect(model, against, result=result, reduce_to=reduce_to, progress=report, **named)
-    console.print(bisection_table(found))
+    state.console.print(bisection_table(found))
     if reduce_to is not None:
         told = _what_to_run(reduce_to) if found.reduced_nodes else ["nothing to reduce"]
-        console.print(Group(*map(Lines, told)))
+        state.console.print(Group(*map(Lines, told)))
     return found
 
 

@@ -31,11 +31,10 @@ def make(
     Raises:
         GateError: If a quality gate failed, after all results have been shown.
     """
-    from ffn_export.cli.progress import progress
     from ffn_export.reports.json_report import write_json
 
     failed: GateError | None = None
-    with progress(state.console) as report:
+    with state.progress() as report:
         try:
             result: Any = build(report)
         except GateError as error:

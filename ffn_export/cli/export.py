@@ -55,12 +55,11 @@ def command(
     """
     import ffn_export as fx
     from ffn_export.cli.model_file import check_output
-    from ffn_export.cli.progress import progress
     from ffn_export.core import onnx_file
 
     arrays = read_npz(samples)
     check_output(output)
-    with progress(state.console) as report:
+    with state.progress() as report:
         report(f"exporting {spec} to opset {opset}")
         model = fx.export(spec, inputs, samples=arrays, opset=opset, name=name, **source)
         onnx_file.save(model, output)

@@ -47,12 +47,11 @@ def command(
     """
     import ffn_export as fx
     from ffn_export.cli.model_file import open_argument
-    from ffn_export.cli.progress import progress
     from ffn_export.reports.tables import parity_summary_table
 
     for bundle in bundles:
         open_argument(bundle)
-    with progress(state.console) as report:
+    with state.progress() as report:
         verified = fx.join(bundles, output, runtimes=runtimes, threads=threads, fast=fast, trust=trust, progress=report)
     state.console.print(parity_summary_table(verified))
     return 0

@@ -70,7 +70,6 @@ def command(
     import ffn_export as fx
     from ffn_export.cli.cost import Cost
     from ffn_export.cli.model_file import check_output
-    from ffn_export.cli.progress import progress
     from ffn_export.core import onnx_file
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.sensitivity_plot import sensitivity_plot
@@ -82,7 +81,7 @@ def command(
     hold(state, [model, *([] if samples.arrays is None else [samples.arrays])])
     check_output(output)
     console = state.console
-    with progress(console) as report:
+    with state.progress() as report:
         found = quantize(
             model,
             quantization,

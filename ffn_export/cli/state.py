@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -38,3 +40,16 @@ class State:
         from ffn_export.reports.console import stderr_console
 
         return stderr_console(quiet=self.quiet)
+
+    @contextmanager
+    def progress(self) -> Iterator[Callable[[str], None]]:
+        """Yield a function that reports one line: of a spinner on a terminal, plainly elsewhere, nothing when quiet."""
+        from rich.text import Text
+
+        if self.console.quiet:
+            yield lambda line: None
+        elif self.console.is_terminal:
+            with self.console.status(Text("starting")) as status:
+                yield lambda line: status.update(Text(line))
+        else:
+            yield lambda line: self.console.print(Text(line), soft_wrap=True)

@@ -178,7 +178,6 @@ def _tune_model(
 ) -> int:
     import ffn_export as fx
     from ffn_export.cli.model_file import check_output
-    from ffn_export.cli.progress import progress
     from ffn_export.core import onnx_file
     from ffn_export.reports.json_report import write_json
     from ffn_export.reports.tables import fusion_table, parity_table, quantization_table, tuning_table
@@ -188,7 +187,7 @@ def _tune_model(
     if output is not None and output.is_dir():
         raise UsageError(f"{output} is a directory: name the ONNX file to write")
     console = state.console
-    with progress(console) as report:
+    with state.progress() as report:
         tuned = fx.tune(path, target, options, threads=threads, progress=report)
     console.print(tuning_table(tuned.tuning))
     console.print(fusion_table(tuned.fusion, verbose=state.verbose))

@@ -115,7 +115,6 @@ def command(
     runs code.
     """
     import ffn_export as fx
-    from ffn_export.cli.progress import progress
     from ffn_export.reports.tables import parity_table
 
     onnx_files = [Path(name) for name in (against, rejudge) if name is not None and Path(name).exists()]
@@ -139,7 +138,7 @@ def command(
     else:
         arrays = read_npz(samples) if load_inputs is None else read_inputs(load_inputs)
         kept = None if failures is None else failures / (model.name if model.is_dir() else model.stem)
-        with _told_to_junit(model, reports.get("junit")), progress(console) as report:
+        with _told_to_junit(model, reports.get("junit")), state.progress() as report:
             result = fx.verify(
                 model,
                 against,
@@ -161,7 +160,7 @@ def command(
     found = None
     if model is not None and (bisect or reduce_to is not None):
         named = {"inputs": inputs, "samples": arrays, "threads": threads, **source}
-        found = bisect_and_show(console, model, against, result, reduce_to, **named)
+        found = bisect_and_show(state, model, against, result, reduce_to, **named)
     write_reports(reports, result, model, [shlex.join(["ffn-export", *state.arguments])], found)
     if not result.passed:
         if not state.quiet:

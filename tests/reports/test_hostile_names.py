@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 from rich.text import Text
 
-from ffn_export.cli.progress import progress
+from ffn_export.cli.state import State
 from ffn_export.core.json_text import json_text
 from ffn_export.core.plain_text import safe_json, safe_lines, visible
 from ffn_export.parity.judging.check_result import CheckResult
@@ -129,7 +129,7 @@ def test_console(hostile: ParityResult, capsys: pytest.CaptureFixture[str]) -> N
     console.print(parity_table(hostile))
     console.print(parity_summary_table({HOSTILE: HOSTILE}))
     stderr_console().print(HOSTILE)
-    with progress(stderr_console()) as report:
+    with State().progress() as report:
         report(HOSTILE)
     printed = capsys.readouterr()
     assert is_harmless(printed.out)
