@@ -192,9 +192,10 @@ def _told_to_junit(model: Path, junit_path: str | None) -> Iterator[None]:
         yield
     except RuntimeUnavailableError as error:
         if junit_path is not None:
-            from ffn_export.reports.junit import write_not_verified
+            from ffn_export.reports.junit import junit_xml_of_many
+            from ffn_export.reports.text_file import write_text
 
-            write_not_verified(model.name, str(error), junit_path)
+            write_text(junit_xml_of_many({model.name: str(error)}), junit_path)
         raise
 
 

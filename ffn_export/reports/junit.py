@@ -17,7 +17,6 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
@@ -28,7 +27,6 @@ from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.reports.formats import Verification
-from ffn_export.reports.text_file import write_text
 
 _FORBIDDEN = re.compile("[\ufffe\uffff]")
 
@@ -106,15 +104,6 @@ def _document(name: str, suites: Iterable[TestSuite]) -> str:
     buffer = io.BytesIO()
     root.write(buffer, pretty=True)
     return buffer.getvalue().decode()
-
-
-def write_not_verified(model: str, reason: str, destination: Path | str) -> None:
-    """Write a document that fails with the reason why a model was not verified: a missing file would look green.
-
-    Raises:
-        UsageError: If the path cannot be written to.
-    """
-    write_text(junit_xml_of_many({model: reason}), destination)
 
 
 def _suite(result: ParityResult, name: str, outcomes: Iterable[tuple[str, Outcome]]) -> TestSuite:
