@@ -14,7 +14,7 @@ from ffn_export.exporter.examples import Inputs
 from ffn_export.parity.bisection.failing_cases import to_try
 from ffn_export.parity.bisection.reference_model import reference_model
 from ffn_export.parity.bisection.result import Bisection
-from ffn_export.parity.bisection.search import search, suspect_of
+from ffn_export.parity.bisection.search import Search, suspect_of
 from ffn_export.parity.cases.case import Case, given_cases
 from ffn_export.parity.cases.chosen import chosen_cases
 from ffn_export.parity.judging.result import ParityResult
@@ -100,16 +100,16 @@ def bisect(
             return chosen.cases
 
         with evaluating(reference.source):
-            found, part = search(
+            search = Search(
                 suspect,
                 reference,
                 reference_model(reference, onnx_file.load(file.path)),
-                to_try(result, suspect.runtime.name, reference.inputs, cases, source.get("seed") or 0),
-                tolerances=tolerances or result.tolerances,
-                threads=threads,
+                tolerances or result.tolerances,
+                threads,
                 reduce=reduce_to is not None,
-                progress=progress,
             )
+            to_bisect = to_try(result, suspect.runtime.name, reference.inputs, cases, source.get("seed") or 0)
+            found, part = search.over(to_bisect, progress)
         if part is not None and reduce_to is not None:
             reduced.write(part, Path(reduce_to))  # before the temporary file that holds large weights is removed
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -72,63 +72,50 @@ def suspect_of(path: Path, settings: SessionSettings, result: ParityResult, runt
     return Suspect(path, get_runtime(runtime or next(failed, OrtCpu.name)), settings, result.failures)
 
 
-@torch_threads_kept()
-def search(
-    suspect: Suspect,
-    reference: Reference,
-    reference_model: ir.Model,
-    cases: Sequence[Case],
-    *,
-    tolerances: Tolerances | None = None,
-    threads: int = 1,
-    reduce: bool = False,
-    most_bytes: int = MOST_BYTES,
-    progress: Progress = silent,
-) -> tuple[Bisection, Reduced | None]:
-    """Find where a model first differs from its reference.
+@dataclass(frozen=True)
+class Search:
+    """The search for the first place where a model differs from its reference.
 
-    Args:
+    Attributes:
         suspect: The model under test.
         reference: Reference of the outputs.
         reference_model: The reference as an unfused graph, for the inner values.
-        cases: Cases to try in turn, until one shows a wrong node.
         tolerances: Allowed errors.
         threads: Intra-op threads of every runtime.
         reduce: Whether to extract the smallest part that fails.
         most_bytes: Memory bound of the values held at a time.
-        progress: Called with one line for each case.
-
-    Returns:
-        The result, and the reduced part if it was requested and one fails.
-
-    Raises:
-        UsageError: If the file is no ONNX model.
     """
-    search = _Search(suspect, reference, reference_model, tolerances or Tolerances(), threads, reduce, most_bytes)
-    best: tuple[Bisection, Reduced | None] | None = None
-    for case in cases:
-        progress(f"bisecting {case.name}")
-        found = search.on(case)
-        if best is None or _BY_WEIGHT.index(found[0].verdict) < _BY_WEIGHT.index(best[0].verdict):
-            best = found
-        if best[0].verdict == "node":
-            break
-    assert best is not None, "there is a case for any model"
-    return best
 
-
-@dataclass(frozen=True)
-class _Search:
     suspect: Suspect
     reference: Reference
     reference_model: ir.Model
-    tolerances: Tolerances
-    threads: int
-    reduce: bool
-    most_bytes: int
+    tolerances: Tolerances = field(default_factory=Tolerances)
+    threads: int = 1
+    reduce: bool = False
+    most_bytes: int = MOST_BYTES
 
-    def on(self, case: Case) -> tuple[Bisection, Reduced | None]:
-        """Search on one case."""
+    @torch_threads_kept()
+    def over(self, cases: Sequence[Case], progress: Progress = silent) -> tuple[Bisection, Reduced | None]:
+        """Try cases in turn, until one shows a wrong node; ``progress`` is called with one line for each.
+
+        Returns:
+            The result, and the reduced part if it was requested and one fails.
+
+        Raises:
+            UsageError: If the file is no ONNX model.
+        """
+        best: tuple[Bisection, Reduced | None] | None = None
+        for case in cases:
+            progress(f"bisecting {case.name}")
+            found = self._on(case)
+            if best is None or _BY_WEIGHT.index(found[0].verdict) < _BY_WEIGHT.index(best[0].verdict):
+                best = found
+            if best[0].verdict == "node":
+                break
+        assert best is not None, "there is a case for any model"
+        return best
+
+    def _on(self, case: Case) -> tuple[Bisection, Reduced | None]:
         blank = Bisection(
             self.suspect.path.name,
             self.reference.name,

@@ -78,13 +78,13 @@ def search(tmp_path: Path) -> Search:
     ) -> tuple[Bisection, Reduced | None]:
         path = tmp_path / "suspect.onnx"
         onnx_file.save(suspect, path)
-        return bisection.search.search(
+        search = bisection.search.Search(
             Suspect(path, OrtCpu(), settings or SessionSettings(), failures),
             reference or subject.reference,
             model or subject.model,
-            cases or subject.cases,
             reduce=reduce,
             most_bytes=most_bytes,
         )
+        return search.over(cases or subject.cases)
 
     return run
