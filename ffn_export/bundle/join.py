@@ -15,7 +15,7 @@ from ffn_export import __version__
 from ffn_export.bundle import integrity, results, stored
 from ffn_export.bundle.manifest import MODEL, Manifest, read_manifest, reports_of
 from ffn_export.core import onnx_file, vectors
-from ffn_export.core.drawing import float_info
+from ffn_export.core.drawing import float_info, is_floating
 from ffn_export.core.fills import scales
 from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
@@ -24,7 +24,6 @@ from ffn_export.runtimes.model_files import ModelFiles
 
 _SAME_SOURCE = ("kind", "seed", "inputs", "dtype", "keep_io", "task", "files")
 _REPORTS = (results.FUSION, stored.PARITY, stored.LATENCY, results.SITES, results.TUNING, results.PAGE)
-_FLOATING = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 _ROUNDINGS = 4  # in the dtype of an output: the oracle's last bit may depend on the processor
 
 
@@ -164,7 +163,7 @@ def _is_near(one: Array, other: Array | None) -> bool:
     """Whether outputs of one module are equal, except for the rounding of their last bit."""
     if other is None or one.dtype != other.dtype or one.shape != other.shape:
         return False
-    if ir.DataType.from_numpy(one.dtype) not in _FLOATING:
+    if not is_floating(one):
         return np.array_equal(one, other)
     a, b = one.astype(np.float64), other.astype(np.float64)
     finite, unit = np.isfinite(a), _ROUNDINGS * float(float_info(one.dtype).eps)
