@@ -19,7 +19,13 @@ from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.errors import ExportError
 from ffn_export.exporter import attention, clips, decompositions, experts
-from ffn_export.exporter.checks import check_inference_only, check_kept_axes, check_ranges, specialised
+from ffn_export.exporter.checks import (
+    check_inference_only,
+    check_kept_axes,
+    check_kept_buffers,
+    check_ranges,
+    specialised,
+)
 from ffn_export.exporter.chunked_axis import PiecesAsSlices
 from ffn_export.exporter.exact_rules import exact_rules
 from ffn_export.exporter.module_state import evaluation_mode
@@ -55,6 +61,7 @@ def capture(source: Source, opset: int) -> tuple[torch.export.ExportedProgram, i
         del result
         program = source.program or _trace(source)
         check_inference_only(program)
+        check_kept_buffers(program, source.module, lambda: _run(source))
         traced, program = program, decompositions.decomposed(program)
         check_kept_axes(traced, program, names)
     # Before the translation, which takes longer than the trace.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -13,6 +13,7 @@ from onnx_ir.passes.common import CheckerPass
 from ffn_export.core.drawing import numpy_dtype
 from ffn_export.core.tensor_spec import Dim, TensorSpec
 from ffn_export.errors import ExportError
+from ffn_export.exporter.module_state import changed_buffer
 from ffn_export.exporter.traced import user_inputs, user_outputs
 
 # Argument names of the switch between training and inference; attention has only a dropout rate.
@@ -154,18 +155,14 @@ def check_inference_only(program: torch.export.ExportedProgram) -> None:
     This reads the program, not the graph: a translation may drop a training flag or fold a random
     number into a constant.
     """
-    graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
-    calls = [n for graph in graphs for n in graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
+    calls = _calls(program)
     if _may_change_buffers(program, calls):
         # Functionalise first, to know which writes reach a buffer. That takes minutes for a loop of many writes.
         changed = [*program.run_decompositions({}).graph_signature.buffers_to_mutate.values()]
         if changed:
-            raise ExportError(
-                f"forward changes buffer {changed[0]!r}, a graph keeps nothing for the next call: compute it anew in "
-                "forward"
-            )
+            raise _changes(changed[0])
     for node in calls:
-        operator = node.target
+        operator = _operator(node)
         arguments = _arguments(node)
         switches = [bool(arguments[name]) for name in _TRAINING_SWITCHES if name in arguments]
         where = f"{operator.overloadpacket.__name__}{_scope(node)}"
@@ -178,11 +175,40 @@ def check_inference_only(program: torch.export.ExportedProgram) -> None:
             raise ExportError(f"{where} draws random numbers, a graph must not: do it only if self.training")
 
 
+def check_kept_buffers(
+    program: torch.export.ExportedProgram, module: torch.nn.Module, run: Callable[[], object]
+) -> None:
+    """Check by a run that forward changes no buffer where the program does not show it.
+
+    In evaluation ``dropout`` and a few other operators return their argument itself, and a write to it reaches a
+    buffer. In the program, and when it is decomposed, they return a copy.
+
+    Args:
+        program: The exported program. A program without writes is not run.
+        module: The module, which has run before.
+        run: Calls the module once.
+    """
+    if program.graph_signature.buffers and any(_operator(node)._schema.is_mutable for node in _calls(program)):
+        changed = changed_buffer(module, run)
+        if changed is not None:
+            raise _changes(changed)
+
+
+def _changes(buffer: str) -> ExportError:
+    return ExportError(
+        f"forward changes buffer {buffer!r}, a graph keeps nothing for the next call: compute it anew in forward"
+    )
+
+
+def _calls(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
+    graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
+    return [n for graph in graphs for n in graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
+
+
 def _may_change_buffers(program: torch.export.ExportedProgram, calls: Sequence[torch.fx.Node]) -> bool:
     """Whether a call may write into the memory of a buffer, as far as the schemas of operators tell.
 
-    They do not tell that ``dropout`` in evaluation and a few others return their argument itself. Neither does a
-    decomposition; such a module gives other numbers the second time, which a verification sees.
+    They do not tell of the writes that :func:`check_kept_buffers` finds.
     """
     writing = [node for node in calls if _operator(node)._schema.is_mutable]
     if not writing or any(node.graph is not program.graph for node in writing):

@@ -217,6 +217,32 @@ def test_a_write_to_a_part_of_a_buffer(write: Callable[[Tensor, Tensor], Tensor]
     assert "forward changes buffer 'state'" in refusal(ExportError, exported, module, X)
 
 
+@pytest.mark.parametrize("dropout", [F.dropout, F.alpha_dropout])
+def test_a_write_to_what_returns_the_buffer_itself(dropout: Callable[[Tensor, float, bool], Tensor]) -> None:
+    """The program holds a dropout of the buffer, which PyTorch returns as it is, as a copy."""
+
+    def forward(self: Any, x: Tensor) -> Any:
+        dropout(self.part.state, 0.1, self.training).add_(1)
+        return x * self.part.state
+
+    state = nn.Buffer(torch.zeros(4))
+    module = module_of(forward, part=module_of(lambda self, x: x, state=state))
+    assert "forward changes buffer 'part.state'" in refusal(ExportError, exported, module, X)
+    assert torch.equal(state, torch.zeros(4))
+
+
+def test_a_buffer_that_the_first_call_fills_is_kept() -> None:
+    def forward(self: Any, x: Tensor) -> Any:
+        if self.empty:
+            self.empty = False
+            self.state.add_(2)
+        y = x.clone()
+        return y.mul_(self.state)
+
+    module = module_of(forward, state=nn.Buffer(torch.zeros(4)), empty=True)
+    assert "Mul" in ops(exported(module, X))
+
+
 def test_a_write_to_memory_of_its_own_is_seen_without_a_decomposition(monkeypatch: pytest.MonkeyPatch) -> None:
     def forward(self: Any, x: Tensor) -> Any:
         own = (x * self.state).clone()

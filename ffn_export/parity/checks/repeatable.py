@@ -33,7 +33,8 @@ def differences(reference: Reference, feeds: Mapping[str, Array]) -> tuple[str, 
     first, second = reference.baseline(feeds), reference.baseline(feeds)
     return tuple(
         f"{reference.name} gives other numbers in {name!r} when it is called again with the same inputs (up to "
-        f"{largest:.2g} apart): a graph gives the same each time, so draw them outside and make them an input"
+        f"{largest:.2g} apart): a graph gives the same each time, so numbers that it draws, or keeps from "
+        "call to call, have to come from outside: make them an input"
         for name, largest in ((name, _apart(first[name], second[name])) for name in first if name in second)
         if largest > 0
     )
