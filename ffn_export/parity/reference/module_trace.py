@@ -6,6 +6,7 @@ module may also multiply by tensors that it rounds or scales from its parameters
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -23,7 +24,7 @@ GeluKind = Literal["erf", "tanh"]
 _MOST_BYTES = 2**30  # of recorded weights
 
 _aten = torch.ops.aten
-# Operators of a decomposed GELU. ``x * sigmoid(2 * u)`` equals the kind with a tanh of ``u``.
+# Operators of a decomposed GELU. ``x * sigmoid(2 * u)`` equals the kind with a tanh of ``u``, which needs a cubic term.
 _PIECES: Mapping[Any, GeluKind] = {
     _aten.erf: "erf",
     _aten.erfc: "erf",
@@ -33,6 +34,9 @@ _PIECES: Mapping[Any, GeluKind] = {
     _aten.sigmoid: "tanh",
     _aten.silu: "tanh",
 }
+_CUBIC = 0.044715
+_CUBICS = (_CUBIC, 1 / _CUBIC, math.sqrt(2 / math.pi) * _CUBIC, 2 * math.sqrt(2 / math.pi) * _CUBIC)
+_ROUNDING = 0.01  # of a coefficient that is written with two digits, or rounded to bfloat16
 
 
 @dataclass
@@ -60,6 +64,7 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
     def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()
         self.seen = Watched()
+        self._pieces: set[GeluKind] = set()
         self._bytes = 0
         # Id -> tensor and name. The tensor is kept alive so that its id is not reused.
         self._own = {
@@ -74,7 +79,7 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
             self.seen.calls_gelu = True
             self.seen.gelus.add("tanh" if "tanh" in (*args[1:], *kwargs.values()) else "erf")
         elif packet in _PIECES:
-            self.seen.gelus.add(_PIECES[packet])
+            self._pieces.add(_PIECES[packet])
         for leaf in tree_leaves((args, kwargs, _defaults(func, len(args)))):
             if isinstance(leaf, float):
                 self.seen.numbers.add(leaf)
@@ -86,6 +91,12 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
         self.seen.dtypes |= {tensor.dtype for tensor in (*given, *made) if tensor.is_floating_point()}
         self._note_weight(packet, given, result)
         return result
+
+    def trace(self) -> Watched:
+        """Return the trace. A tanh or a sigmoid without a cubic coefficient is no piece of a GELU."""
+        is_cubic = any(abs(abs(number) - each) <= _ROUNDING * each for number in self.seen.numbers for each in _CUBICS)
+        self.seen.gelus |= self._pieces if is_cubic else self._pieces - {"tanh"}
+        return self.seen
 
     def _note_weight(self, packet: Any, given: list[torch.Tensor], result: Any) -> None:
         names = [self._own[id(tensor)][1] for tensor in given if id(tensor) in self._own]
@@ -120,4 +131,4 @@ def watch(source: Source, feeds: Mapping[str, Array]) -> Watched:
     mode = _Watch(source.module)
     with torch.no_grad():
         mode.watch(lambda: source.module(*args, **kwargs))
-    return mode.seen
+    return mode.trace()

@@ -47,6 +47,8 @@ def flipped(model: ir.Model) -> ir.Model:
         lambda self, x: F.gelu(x, approximate="tanh"),
         lambda self, x: F.gelu(x) + tanh_in_pieces(x),
         lambda self, x: F.gelu(x, approximate="tanh") + x * torch.erf(x),
+        lambda self, x: F.gelu(x) + x * torch.sigmoid(x * (2 * math.sqrt(2 / math.pi)) * (1 + 0.044715 * x * x)),
+        lambda self, x: F.gelu(x) + x * torch.sigmoid(1.59577 * x + 0.07135 * x**3),
         lambda self, x: tanh_in_pieces(x),
         lambda self, x: F.silu(x),
     ],
@@ -65,6 +67,23 @@ def test_the_other_kind_is_named(kind: str, other: str) -> None:
     module = module_of(lambda self, x: F.gelu(x, approximate=kind))
     (line,) = found(flipped(export(module, INPUTS)), module)
     assert line.endswith(f"PyTorch computes it with {other}")
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        torch.tanh,
+        torch.sigmoid,
+        F.silu,
+        lambda x: F.gelu(x) * torch.sigmoid(1.702 * x),
+        lambda x: torch.tanh(x * math.sqrt(512)),  # 1.2 % off the inverse of the cubic coefficient
+    ],
+)
+def test_a_tanh_or_a_sigmoid_alone_is_no_gelu(beside: Callable[[Tensor], Tensor]) -> None:
+    """A pooler or a gate beside a GELU hides no other kind."""
+    module = module_of(lambda self, x: beside(F.gelu(x)))
+    (line,) = found(flipped(export(module, INPUTS)), module)
+    assert line.endswith("PyTorch computes it with erf")
 
 
 @pytest.mark.slow
