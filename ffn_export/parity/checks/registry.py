@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ffn_export.parity.checks import (
     bodies,
+    coefficients,
     epsilons,
     gelu_kinds,
     inference_only,
@@ -26,6 +27,7 @@ CHECKS: tuple[Check, ...] = (
     repeatable.check,
     epsilons.check,
     gelu_kinds.check,
+    coefficients.check,
     precisions.check,
 )
 

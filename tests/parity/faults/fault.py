@@ -144,7 +144,7 @@ def catches(result: ParityResult) -> list[Catch]:
     """Return everything that spoke against a model."""
     allowed = result.tolerances
     found = [
-        Catch("formula" if check.name in ("epsilons", "GELU kinds", "precisions") else "interface")
+        Catch("formula" if check.name in ("coefficients", "epsilons", "GELU kinds", "precisions") else "interface")
         for check in result.checks
         for _ in check.findings
     ]
