@@ -1,8 +1,8 @@
-"""Check that every activation with a coefficient has one that the module computes with.
+"""Check that activations in half precision have coefficients that the module computes with.
 
 A coefficient that is off by 1 % changes an output by less than the bound in half precision, such as the 1 of SiLU or
-the 1.702 of quick GELU. It must be a number that the module's operators are given in one run (``module_trace``), or a
-product or quotient of two: ``x * sigmoid(a * (b * x))`` becomes one node.
+the 1.702 of quick GELU; in float32 the outputs tell. It must be a number that the module's operators are given in one
+run (``module_trace``), or made of up to three by products and quotients: ``x * sigmoid(a * (b * x))`` becomes one node.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from ffn_export.parity.reference.module_trace import Watched
 _DEFAULTS: Mapping[str, float] = {"QuickGelu": 1.702, "LeakyRelu": 0.01, "Elu": 1.0, "Celu": 1.0}
 # Numbers that operators compute with and are not given: SiLU's 1, and 2 for a sigmoid written as a tanh.
 _IMPLIED = (1.0, 2.0)
-_ROUNDING = 2.0**-22  # An attribute is a float32,
-_ROUNDINGS = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}  # which may come from a constant in half precision.
+_ROUNDINGS = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}  # of a number, and of a product
 
 
 def check(run: CheckedRun) -> CheckResult | None:
@@ -37,27 +36,28 @@ def check(run: CheckedRun) -> CheckResult | None:
 
 
 def differences(model: ir.Model, watched: Watched) -> tuple[str, ...]:
-    """Return one line for each activation whose coefficient the module does not use."""
-    rounding = max((_ROUNDINGS.get(dtype, 0.0) for dtype in watched.dtypes), default=0.0) or _ROUNDING
-    known = _known(watched)
+    """Return one line for each activation whose coefficient the module does not use; none in float32 and float64."""
+    rounding = max((_ROUNDINGS.get(dtype, 0.0) for dtype in watched.dtypes), default=0.0)
+    if not rounding:
+        return ()
+    numbers = np.unique(np.abs([*_IMPLIED, *watched.numbers]))
+    numbers = numbers[np.isfinite(numbers) & (numbers > 0)]
     return tuple(
         f"node {node.name!r} ({node.op_type}) has alpha {alpha:.6g}, which PyTorch computes with nowhere"
         for node in model.graph.all_nodes()
         if node.op_type in _DEFAULTS and node.domain in ("", "com.microsoft")
         for alpha in [node.attributes.get_float("alpha", _DEFAULTS[node.op_type])]
-        if not _is_whole(alpha) and not (np.abs(known - abs(alpha)) <= rounding * known).any()
+        if alpha and not _is_made_of(abs(alpha), numbers, rounding)
     )
 
 
-def _known(watched: Watched) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return the magnitudes that a coefficient may have."""
-    numbers = np.unique(np.abs([*_IMPLIED, *watched.numbers]))
-    numbers = numbers[np.isfinite(numbers) & (numbers > 0)]
-    with np.errstate(over="ignore", under="ignore"):
-        known = np.concatenate([np.multiply.outer(numbers, numbers), np.divide.outer(numbers, numbers)], axis=None)
-    return np.unique(known[np.isfinite(known)])
-
-
-def _is_whole(alpha: float) -> bool:
-    """Whether a coefficient or its inverse is a whole number, such as 2: the trace holds no integers."""
-    return any(abs(number - round(number)) <= _ROUNDING * abs(number) for number in (alpha, 1 / alpha if alpha else 0))
+def _is_made_of(alpha: float, numbers: np.ndarray[tuple[int], np.dtype[np.float64]], rounding: float) -> bool:
+    """Whether a product or quotient of up to three numbers, of which 1 is one, is near a coefficient."""
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        pairs = np.concatenate([np.multiply.outer(numbers, numbers), np.divide.outer(numbers, numbers)], axis=None)
+        pairs = np.unique(pairs[np.isfinite(pairs)])
+        # The third is a factor of the coefficient, a factor of the others, or what they divide.
+        wanted = np.concatenate([alpha / numbers, alpha * numbers, numbers / alpha])
+    beside = np.searchsorted(pairs, wanted)
+    near = [pairs[np.clip(beside + step, 0, pairs.size - 1)] for step in (-1, 0)]
+    return bool((np.abs(near - wanted) <= rounding * wanted).any())

@@ -81,9 +81,9 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
         elif packet in _PIECES:
             self._pieces.add(_PIECES[packet])
         for leaf in tree_leaves((args, kwargs, _defaults(func, len(args)))):
-            if isinstance(leaf, float):
-                self.seen.numbers.add(leaf)
-            elif isinstance(leaf, torch.Tensor) and leaf.numel() == 1 and leaf.is_floating_point():
+            is_single = isinstance(leaf, torch.Tensor) and leaf.numel() == 1 and leaf.is_floating_point()
+            is_factor = type(leaf) is int and packet in (_aten.mul, _aten.div)
+            if isinstance(leaf, float) or is_single or is_factor:
                 self.seen.numbers.add(float(leaf))
         result = func(*args, **kwargs)
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
