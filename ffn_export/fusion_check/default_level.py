@@ -12,9 +12,8 @@ import onnx_ir as ir
 from ffn_export.fusion_check.difference import Difference, difference
 from ffn_export.fusion_check.inputs import Case
 from ffn_export.fusion_check.running import ORT, RefusedError, Runtimes
-from ffn_export.runtimes.session_options import SessionSettings
+from ffn_export.runtimes.default_session import default_session
 
-_DEFAULT = SessionSettings("all", {})
 # The runtime's fusions change the rounding of both graphs, maybe a little more in one of them.
 _AS_FAR = 4
 
@@ -42,7 +41,7 @@ def _differences(
 ) -> Iterator[Difference]:
     """Yield the largest difference of each case."""
     try:
-        with runtimes.loaded(model.clone(), ORT, _DEFAULT) as run:
+        with runtimes.loaded(model.clone(), ORT, default_session(model)) as run:
             for case in cases:
                 try:
                     actual = run(case.feeds)

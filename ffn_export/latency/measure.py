@@ -28,8 +28,8 @@ from ffn_export.latency.statistics import ratios, ratios_over_default, summarise
 from ffn_export.latency.work import work
 from ffn_export.runtimes import environment
 from ffn_export.runtimes.base import Artifact, Runner
+from ffn_export.runtimes.default_session import default_session
 from ffn_export.runtimes.registry import RUNTIMES, get_runtime, get_runtimes
-from ffn_export.runtimes.session_options import ORT_DEFAULT
 from ffn_export.runtimes.torch_eager import torch_threads_kept
 
 BASELINE = "torch"
@@ -157,8 +157,9 @@ def _load(
     wanted = [r for r in RUNTIMES.values() if r.by_default] if names is None else get_runtimes(names)
     competitors = [Competitor(name) for name in dict.fromkeys([BASELINE, *(runtime.name for runtime in wanted)])]
     with tempfile.TemporaryDirectory(prefix="ffn-export-", ignore_cleanup_errors=True) as scratch:
-        plain = Artifact(Path(scratch) / "exported.onnx", settings=ORT_DEFAULT)
+        plain = Artifact(Path(scratch) / "exported.onnx")
         if exported is not None:
+            plain = replace(plain, settings=default_session(exported))
             onnx_file.save(exported, Path(scratch) / "exported.onnx")
             competitors += [replace(who, default=True) for who in competitors if who.runtime in _WITH_DEFAULT]
 

@@ -29,8 +29,9 @@ LEVELS: Mapping[Level, str] = {
     "all": "ORT_ENABLE_ALL",
 }
 
+DISABLE_OPTIMIZERS = "optimization.disable_specified_optimizers"
 STOP_REFUSING: Mapping[str, str] = {
-    "optimization.disable_specified_optimizers": "SkipLayerNormFusion;BiasGeluFusion;FastGeluFusion;MatMulAddFusion"
+    DISABLE_OPTIMIZERS: "SkipLayerNormFusion;BiasGeluFusion;FastGeluFusion;MatMulAddFusion"
 }
 
 _DISABLE_PREPACKING = "session.disable_prepacking"
@@ -38,7 +39,7 @@ _DISABLE_PREPACKING = "session.disable_prepacking"
 # Configuration entries that this package writes -> allowed values. Other entries can write files, read files or load
 # libraries, so they are refused when read from a file.
 _WRITTEN_BY_US: Mapping[str, str] = {
-    "optimization.disable_specified_optimizers": r"[A-Za-z0-9_;]*",
+    DISABLE_OPTIMIZERS: r"[A-Za-z0-9_;]*",
     _DISABLE_PREPACKING: "[01]",
     "session.dynamic_block_base": "[0-9]{1,4}",
     "session.intra_op.allow_spinning": "[01]",
@@ -89,6 +90,12 @@ class SessionSettings:
         for key, value in self.config_entries.items():
             if key not in _WRITTEN_BY_US or not re.fullmatch(_WRITTEN_BY_US[key], value):
                 raise UsageError(f"session options set {key!r} to {value!r}, which ffn-export never writes")
+
+    def without_fusions(self) -> SessionSettings:
+        """Return the options under which the runtime leaves the nodes that its fusions would make slower."""
+        optimizers = [STOP_REFUSING[DISABLE_OPTIMIZERS], self.config_entries.get(DISABLE_OPTIMIZERS, "")]
+        entries = {**self.config_entries, DISABLE_OPTIMIZERS: ";".join(filter(None, optimizers))}
+        return replace(self, config_entries=entries)
 
     def without_packed_weights(self) -> SessionSettings:
         """Return the options under which products read weights in the pages of their file, which processes share."""

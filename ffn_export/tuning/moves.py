@@ -9,7 +9,7 @@ from ffn_export.fusion.forms.choice import for_few_bits
 from ffn_export.fusion.forms.form import Form
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.runtimes.ort_native import BFLOAT16, INT8
-from ffn_export.runtimes.session_options import STOP_REFUSING, SessionSettings
+from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.tuning.choice import Choice
 
 
@@ -27,7 +27,13 @@ class Move:
 
 
 def moves(
-    forms: Sequence[Form], default: Choice, tokens: Sequence[int], threads: int, *, on_cpu: bool, few_bits: bool
+    forms: Sequence[Form],
+    default: Choice,
+    tokens: Sequence[int],
+    threads: int,
+    *,
+    session: SessionSettings | None,
+    few_bits: bool,
 ) -> Iterator[Move]:
     """Yield the moves, in the order in which they are tried.
 
@@ -36,7 +42,7 @@ def moves(
         default: The choice to start from.
         tokens: Numbers of tokens that are timed; forms for long inputs are tried if the largest is long enough.
         threads: Intra-op threads; thread-pool options are tried if there is more than one.
-        on_cpu: Whether the runtime runs on the CPU.
+        session: The runtime's own options (``default_session``) if it runs on the CPU, otherwise None.
         few_bits: Whether 8-bit weights, or lower precisions of native kernels, are allowed.
     """
     if default.precision is not None:
@@ -48,17 +54,19 @@ def moves(
             yield Move(f"without {form.name}", _without(form.name))
         elif max(tokens, default=0) >= form.least_tokens:
             yield Move(f"with {form.name}", _with(form.name))
-    for name, settings in _settings(threads) if on_cpu else ():
+    for name, settings in _settings(session, threads) if session else ():
         yield Move(name, _with_settings(settings))
     if few_bits:
         yield Move("8-bit weights", _with_bits)
-        if on_cpu:  # CUDA has no kernel for them
+        if session:  # CUDA has no kernel for them
             yield Move("products in 8-bit integers", _with_int8)
 
 
-def _settings(threads: int) -> Iterator[tuple[str, Callable[[SessionSettings], SessionSettings]]]:
-    yield "the runtime's own optimiser, all of it", lambda old: SessionSettings("all", {})
-    yield "the runtime's optimiser without its fusions", lambda old: SessionSettings("all", dict(STOP_REFUSING))
+def _settings(
+    session: SessionSettings, threads: int
+) -> Iterator[tuple[str, Callable[[SessionSettings], SessionSettings]]]:
+    yield "the runtime's own optimiser, all of it", lambda old: session
+    yield "the runtime's optimiser without its fusions", lambda old: session.without_fusions()
     if threads > 1:
         yield "work in blocks of 4", _entry("session.dynamic_block_base", "4")
         yield "threads that do not spin", _entry("session.intra_op.allow_spinning", "0")

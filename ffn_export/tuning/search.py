@@ -29,6 +29,7 @@ from ffn_export.latency.sizes import token_count, token_sizes
 from ffn_export.parity.cases.case import given_cases, samples_of
 from ffn_export.parity.reference.references import graph_inputs
 from ffn_export.runtimes import environment
+from ffn_export.runtimes.default_session import default_session
 from ffn_export.runtimes.ort_native import FLOAT32, of_lower_precision
 from ffn_export.runtimes.threads import chosen_threads
 from ffn_export.tuning.candidates import Candidate, Candidates
@@ -98,7 +99,7 @@ def search(
             search.default.choice,
             [token_count(specs, size) for size in contest.sizes],
             threads,
-            on_cpu=target == "ort-cpu",
+            session=default_session(model) if target == "ort-cpu" else None,
             few_bits=options.budget is not None,
         ):
             search.attempt(move)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from ffn_export.fusion.targets import get_target
+from ffn_export.runtimes.session_options import DISABLE_OPTIMIZERS, ORT_DEFAULT, SessionSettings
 from ffn_export.tuning.choice import Choice
-from ffn_export.tuning.moves import moves
+from ffn_export.tuning.moves import Move, moves
 
 FORMS = get_target("ort-cpu").optional
 DEFAULT = Choice(frozenset({"padded-widths"}))
 
 
 def names(tokens: tuple[int, ...] = (16,), threads: int = 1, *, on_cpu: bool = True, bits: bool = False) -> list[str]:
-    return [move.name for move in moves(FORMS, DEFAULT, tokens, threads, on_cpu=on_cpu, few_bits=bits)]
+    session = ORT_DEFAULT if on_cpu else None
+    return [move.name for move in moves(FORMS, DEFAULT, tokens, threads, session=session, few_bits=bits)]
 
 
 @pytest.mark.parametrize(("tokens", "tried"), [((767,), False), ((1, 768), True)])
@@ -34,9 +38,21 @@ def test_few_bits_are_tried_last_and_where_they_are_allowed() -> None:
     assert few[1] not in names(on_cpu=False, bits=True)  # CUDA has no kernel for them
 
 
+def every_move(session: SessionSettings = ORT_DEFAULT) -> Iterator[Move]:
+    return moves(FORMS, DEFAULT, (768,), 1, session=session, few_bits=True)
+
+
+def test_the_optimiser_keeps_what_the_model_is_loaded_without() -> None:
+    session = SessionSettings("all", {DISABLE_OPTIMIZERS: "NchwcTransformer"})
+    tried = {move.name: move.apply(DEFAULT).settings for move in every_move(session)}
+    assert tried["the runtime's own optimiser, all of it"] == session
+    entry = tried["the runtime's optimiser without its fusions"].config_entries[DISABLE_OPTIMIZERS]
+    assert {"NchwcTransformer", "BiasGeluFusion"} <= set(entry.split(";"))
+
+
 def test_each_move_changes_one_thing() -> None:
     every = Choice(frozenset(form.name for form in FORMS))
-    tried = {move.name: move.apply(every) for move in moves(FORMS, DEFAULT, (768,), 1, on_cpu=True, few_bits=True)}
+    tried = {move.name: move.apply(every) for move in every_move()}
     assert tried["without padded-widths"].forms == every.forms - {"padded-widths"}
     assert tried["with row-chunks"].forms == tried["with split-hidden-layers"].forms == every.forms
     # Quantised weights are packed, so their rows are neither padded nor split.
@@ -45,4 +61,6 @@ def test_each_move_changes_one_thing() -> None:
 
 def test_what_is_used_is_tried_without_whatever_the_lengths() -> None:
     start = Choice(frozenset({"row-chunks"}))
-    assert "without row-chunks" in [move.name for move in moves(FORMS, start, (1,), 1, on_cpu=True, few_bits=False)]
+    assert "without row-chunks" in [
+        move.name for move in moves(FORMS, start, (1,), 1, session=ORT_DEFAULT, few_bits=False)
+    ]
