@@ -15,9 +15,8 @@ struct InstructionSets {
 
 InstructionSets of_processor();
 
-// The sets of this processor that `allowed` names, separated by commas: avx2, avx512, bf16, vnni, avx_vnni,
-// amx. Null allows all,
-// and a name that is unknown allows nothing.
+// The sets of this processor that `allowed` names, separated by commas: avx2, avx_vnni, avx512, bf16, vnni, amx. Null
+// allows all, and a name that is unknown allows nothing.
 InstructionSets instruction_sets(const char* allowed);
 
 // The variable whose value the provider passes as `allowed`, so that each path can be tested on one machine.

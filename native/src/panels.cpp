@@ -17,8 +17,8 @@ struct Column {
   float smoothed(int k) const { return matrix->at(k, n) * (matrix->smoothing ? matrix->smoothing[k] : 1.0f); }
 };
 
-// The scale of some rows of a column. With `pairs`, two neighbours add up to 126 at most, and 127 once they are
-// rounded: times 255 that fits 16 bits.
+// The scale of some rows of a column. With `pairs`, two neighbours add up to 126 at most, and times 255 that fits 16
+// bits. Halves of 127 would round up, so that equal weights were off.
 float scale_of(const Column& column, int first, int last, bool pairs) {
   float scale = 0;
   const auto take = [&](float least) {

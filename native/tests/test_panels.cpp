@@ -73,7 +73,7 @@ void packed(const Format& format, int k_count, int n_count, bool gated, bool tra
                    (transposed ? ", transposed" : "") + ", " + std::to_string(format.elements) + " elements a unit");
 }
 
-// Two neighbours times 255 fit 16 bits, also where rounding adds to both.
+// Two neighbours times 255 fit 16 bits.
 void room_for_pairs() {
   const Format format{Precision::kInt8, 8, 16, 4, 4, 0, 4, 1, true};
   int most = 0;
@@ -86,7 +86,7 @@ void room_for_pairs() {
       most = std::max({most, std::abs(q[0] + q[1]), std::abs(q[2] + q[3])});
     }
   }
-  check(most == 127 || most == 126, "neighbours add up to " + std::to_string(most));
+  check(most == 126, "neighbours add up to " + std::to_string(most));
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 // Products of 8-bit and 16-bit integers without VNNI.
 //
-//     VPMADDUBSW    q0 b0 + q1 b1 | q2 b2 + q3 b3      16 bits each, which end at 2^15
+//     VPMADDUBSW    q0 b0 + q1 b1 | q2 b2 + q3 b3      16 bits each, so no sum may reach 2^15
 //     VPMADDWD      times 1: q0 b0 + .. + q3 b3        32 bits
 //
-// So pack() leaves room: two neighbours of a column add up to 127 at most, and 255 times that is below 2^15. That costs
-// a column half a bit, which groups of half the size make up for. Weights that are widened to 16 bits need no room, but
-// take a quarter more time.
+// So pack() leaves room: two neighbours of a column add up to 126 at most, and 255 times that is below 2^15. That costs
+// a column half a bit, and groups of half the size win most of it back. Weights that are widened to 16 bits need no
+// room, but take a quarter more time.
 #pragma once
 
 #include "kernels.h"

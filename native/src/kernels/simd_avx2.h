@@ -77,7 +77,7 @@ FFN_INLINE Int halved(Int x) { return _mm256_srli_epi32(x, 1); }
 // Two integers of 16 bits in each lane, of which `low` comes first. Lanes of 16 and of 8 bits, side by side.
 FFN_INLINE Int paired(Int low, Int high) { return _mm256_blend_epi16(low, _mm256_slli_epi32(high, 16), 0xaa); }
 FFN_INLINE void store_bytes(int32_t* to, Int x) {  // 0 for what is below, 255 for what is above
-  const __m128i halves = _mm_packus_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+  const __m128i halves = _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
   _mm_storeu_si64(to, _mm_packus_epi16(halves, halves));
 }
 FFN_INLINE void store_low_halves(int32_t* to, Int x) {

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kPanel = 2 * kLanes;
 constexpr long kLine = 64;  // bytes of a line of the cache
+
 // Fetches the lines of some elements, to read or to write them. A processor guesses what follows in memory, but not the
 // next row of some columns of a matrix. It drops requests while many others are under way. `Near` is 3 for the nearest
 // cache, 2 for the second-level one.
