@@ -23,6 +23,7 @@ from ffn_export.exporter.checks import (
     check_ranges,
     check_valid,
 )
+from ffn_export.exporter.module_state import changed_buffer
 from ffn_export.exporter.source import from_module
 from tests.exporter.helpers import X, assert_same_function, exported, module_of, ops, refusal
 
@@ -229,6 +230,13 @@ def test_a_write_to_what_returns_the_buffer_itself(dropout: Callable[[Tensor, fl
     module = module_of(forward, part=module_of(lambda self, x: x, state=state))
     assert "forward changes buffer 'part.state'" in refusal(ExportError, exported, module, X)
     assert torch.equal(state, torch.zeros(4))
+
+
+def test_zeros_that_become_nan_have_changed_and_nan_that_stays_has_not() -> None:
+    state = nn.Buffer(torch.zeros(2, dtype=torch.float8_e4m3fn))
+    module = module_of(lambda self, x: x, state=state)
+    assert changed_buffer(module, lambda: state.copy_(torch.full((2,), torch.nan))) == "state"
+    assert changed_buffer(module, lambda: state.copy_(torch.full((2,), torch.nan))) is None
 
 
 def test_a_buffer_that_the_first_call_fills_is_kept() -> None:
