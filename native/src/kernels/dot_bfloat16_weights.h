@@ -24,7 +24,7 @@ struct Dot {
 
   static FFN_INLINE Sum zero() { return splat(0.0f); }
   static FFN_INLINE Float columns(Float units, int word) { return word ? upper_half(units) : lower_half(units); }
-  static FFN_INLINE Sum step(Sum sum, Float a, Float b) { return fma(a, b, sum); }
+  static FFN_INLINE Sum step(Sum sum, Float a, Float b) { return plus_product(sum, a, b); }
   static FFN_INLINE void keep(float* to, Sum sum, bool first) { store(to, first ? sum : add(load(to), sum)); }
 
   static void convert(const float* from, int columns, int32_t* to, long units) {

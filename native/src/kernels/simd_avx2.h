@@ -29,7 +29,13 @@ FFN_INLINE Float add(Float a, Float b) { return _mm256_add_ps(a, b); }
 FFN_INLINE Float sub(Float a, Float b) { return _mm256_sub_ps(a, b); }
 FFN_INLINE Float mul(Float a, Float b) { return _mm256_mul_ps(a, b); }
 FFN_INLINE Float div(Float a, Float b) { return _mm256_div_ps(a, b); }
-FFN_INLINE Float fma(Float a, Float b, Float c) { return _mm256_fmadd_ps(a, b, c); }    // a b + c
+FFN_INLINE Float fma(Float a, Float b, Float c) { return _mm256_fmadd_ps(a, b, c); }  // a b + c
+// sum + a b, in the register of the sum. Where GCC chooses among the three forms of FMA, it moves the sums of a
+// micro-kernel between registers and through memory.
+FFN_INLINE Float plus_product(Float sum, Float a, Float b) {
+  __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+  return sum;
+}
 FFN_INLINE Float fnma(Float a, Float b, Float c) { return _mm256_fnmadd_ps(a, b, c); }  // c - a b
 // Of a constant and x: NaN where x is.
 FFN_INLINE Float at_least(float low, Float x) { return _mm256_max_ps(splat(low), x); }

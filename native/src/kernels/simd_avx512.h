@@ -30,7 +30,8 @@ FFN_INLINE Float add(Float a, Float b) { return _mm512_add_ps(a, b); }
 FFN_INLINE Float sub(Float a, Float b) { return _mm512_sub_ps(a, b); }
 FFN_INLINE Float mul(Float a, Float b) { return _mm512_mul_ps(a, b); }
 FFN_INLINE Float div(Float a, Float b) { return _mm512_div_ps(a, b); }
-FFN_INLINE Float fma(Float a, Float b, Float c) { return _mm512_fmadd_ps(a, b, c); }    // a b + c
+FFN_INLINE Float fma(Float a, Float b, Float c) { return _mm512_fmadd_ps(a, b, c); }  // a b + c
+FFN_INLINE Float plus_product(Float sum, Float a, Float b) { return fma(a, b, sum); }
 FFN_INLINE Float fnma(Float a, Float b, Float c) { return _mm512_fnmadd_ps(a, b, c); }  // c - a b
 // Of a constant and x: NaN where x is.
 FFN_INLINE Float at_least(float low, Float x) { return _mm512_max_ps(splat(low), x); }
