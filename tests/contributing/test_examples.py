@@ -71,6 +71,14 @@ def test_the_examples_are_these() -> None:
     assert all(EXAMPLES.values())
 
 
+def test_who_followed_an_example_to_the_letter_has_it_once(changed: Path) -> None:
+    changes = [change for each in EXAMPLES.values() for change in each]
+    written = {change.path: (changed / change.path).read_text() for change in changes}
+    for change in changes:
+        change.apply(changed)
+        assert (changed / change.path).read_text() == written[change.path]
+
+
 @pytest.mark.integration
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_what_an_example_adds_works(name: str, outcomes: Counter[tuple[str, bool]]) -> None:
