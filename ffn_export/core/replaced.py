@@ -11,8 +11,6 @@ _LOOKED_AT = 256
 # ONNX in protobuf begins with the version of its format, a small number, and goes on with another field of a model.
 # Its text formats name that version first.
 _MODEL = re.compile(rb'\x08[\x01-\x7f][\x12\x1a"(2:B]|[{<\s]*"?ir_?version"?:', re.IGNORECASE)
-# JSON and SARIF, the markup of JUnit, HTML and SVG, Markdown, annotations of a CI runner.
-_REPORT = re.compile(rb"\{|<|## |::")
 
 
 def check_model(path: Path) -> None:
@@ -22,19 +20,15 @@ def check_model(path: Path) -> None:
         UsageError: If a file with other contents is there.
     """
     if path.suffix != ".onnx":
-        _check(path, _MODEL, "an ONNX model")
+        check(path, _MODEL, "an ONNX model")
 
 
-def check_report(path: Path) -> None:
-    """Check that a path is free for a report: no file, or one that begins as reports do.
+def check(path: Path, beginning: re.Pattern[bytes], what: str) -> None:
+    """Check that a path is free for an output: no file, or a blank one, or one that begins as such outputs do.
 
     Raises:
         UsageError: If a file with other contents is there.
     """
-    _check(path, _REPORT, "a report")
-
-
-def _check(path: Path, beginning: re.Pattern[bytes], what: str) -> None:
     if not path.is_file():
         return
     try:

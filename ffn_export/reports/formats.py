@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -60,12 +60,15 @@ class Format:
         help: Help text of the option.
         function: ``module:function`` in this package that converts a :class:`Verification` to text. It is imported on
             use, since the HTML page needs libraries that the command line does not.
+        begins: What its files begin with. A report takes the place of a file that begins so, and of no other.
         commands: Whether its lines are commands of a CI runner. It escapes the text in them itself.
     """
 
     name: str
     help: str
     function: str
+    _: KW_ONLY
+    begins: str
     commands: bool = False
 
     def text(self, verification: Verification) -> str:
@@ -75,10 +78,21 @@ class Format:
 
 
 FORMATS = (
-    Format("json", "Write the result as JSON", "json_report:verification_json"),
-    Format("junit", "Write the result as JUnit XML", "junit:verification_junit"),
-    Format("html", "Write the result as one HTML page, which needs no network", "html.page:html_page"),
-    Format("markdown", "Write the result as Markdown, for the summary of a CI job", "markdown:verification_markdown"),
-    Format("sarif", "Write failures as SARIF 2.1.0, for code scanning", "sarif:verification_sarif"),
-    Format("github", "Write failures as annotations of GitHub Actions", "github:verification_github", commands=True),
+    Format("json", "Write the result as JSON", "json_report:verification_json", begins="{"),
+    Format("junit", "Write the result as JUnit XML", "junit:verification_junit", begins="<"),
+    Format("html", "Write the result as one HTML page, which needs no network", "html.page:html_page", begins="<"),
+    Format(
+        "markdown",
+        "Write the result as Markdown, for the summary of a CI job",
+        "markdown:verification_markdown",
+        begins="## ",
+    ),
+    Format("sarif", "Write failures as SARIF 2.1.0, for code scanning", "sarif:verification_sarif", begins="{"),
+    Format(
+        "github",
+        "Write failures as annotations of GitHub Actions",
+        "github:verification_github",
+        begins="::",
+        commands=True,
+    ),
 )

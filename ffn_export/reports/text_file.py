@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 from pathlib import Path
 
+from ffn_export.core import replaced
 from ffn_export.core.plain_text import safe_lines
-from ffn_export.core.replaced import check_report
 from ffn_export.errors import UsageError
+from ffn_export.reports.formats import FORMATS
 from ffn_export.reports.streams import put
 
 STANDARD_OUTPUT = "-"
+# Reports and plots of other commands are JSON and SVG.
+_REPORT = re.compile("|".join(re.escape(each.begins) for each in FORMATS).encode())
 
 
 def write_text(text: str, destination: Path | str, *, commands: bool = False) -> None:
@@ -64,7 +68,7 @@ def check_writable(destination: Path | str) -> None:
         scratch.unlink()
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
-    check_report(path)
+    replaced.check(path, _REPORT, "a report")
 
 
 def _replace(path: Path, text: str) -> None:
