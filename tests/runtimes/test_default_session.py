@@ -21,7 +21,7 @@ print(len(fx.bench(model, layer, inputs=inputs, runtimes=["ort-cpu"], tokens=[3]
 """
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_attention_in_float16_is_fused_and_timed() -> None:
     done = subprocess.run([sys.executable, "-c", _RUN], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr[-2000:]
