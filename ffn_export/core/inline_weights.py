@@ -13,25 +13,18 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 import onnx_ir as ir
 
 from ffn_export.core import plain_file
-from ffn_export.core.wire_format import varint
+from ffn_export.core.wire_format import DELIMITED, VARINT, fields
 
 _SMALL = 1024
 _GRAPH, _INITIALIZER = 7, 5
 _DATA_TYPE, _RAW_DATA, _EXTERNAL_DATA, _DATA_LOCATION = 2, 9, 13, 14
 _STRING, _EXTERNAL = 8, 1
-_VARINT, _DELIMITED = 0, 2
-_SIZES = {1: 8, 5: 4}  # wire type of a number of fixed size -> its bytes
-
-_Data = bytes | mmap.mmap
-# Number, wire type, value of a number, beginning of the field, of its content, and its end.
-_Field = tuple[int, int, int, int, int, int]
 
 
 def without_weights(path: Path) -> bytes | None:
@@ -74,8 +67,8 @@ def write_with_weights(model: ir.Model, file: BinaryIO) -> None:
         for value, tensor in weights.items():
             value.const_value = tensor
     tensors = list(weights.values())
-    for number, kind, _, start, content, end in _fields(data, 0, len(data)):
-        if (number, kind) == (_GRAPH, _DELIMITED):
+    for number, kind, _, start, content, end in fields(data, 0, len(data)):
+        if (number, kind) == (_GRAPH, DELIMITED):
             _write_graph(data, content, end, tensors, file)
         else:
             file.write(data[start:end])
@@ -105,18 +98,18 @@ def _placeholder(tensor: ir.TensorProtocol, index: int) -> ir.ExternalTensor:
 def _write_graph(data: bytes, begin: int, stop: int, tensors: list[ir.TensorProtocol], file: BinaryIO) -> None:
     # Parts of the graph, with the weight behind each.
     parts: list[tuple[bytes, ir.TensorProtocol | None]] = []
-    for number, kind, _, start, content, end in _fields(data, begin, stop):
-        split = _split(data, content, end) if (number, kind) == (_INITIALIZER, _DELIMITED) else None
+    for number, kind, _, start, content, end in fields(data, begin, stop):
+        split = _split(data, content, end) if (number, kind) == (_INITIALIZER, DELIMITED) else None
         if split is None:
             parts.append((data[start:end], None))
             continue
         before, after, index = split
         tensor = tensors[index]
-        before += _number(_RAW_DATA << 3 | _DELIMITED) + _number(tensor.nbytes)
+        before += _number(_RAW_DATA << 3 | DELIMITED) + _number(tensor.nbytes)
         size = len(before) + tensor.nbytes + len(after)
-        parts += [(_number(_INITIALIZER << 3 | _DELIMITED) + _number(size) + before, tensor), (after, None)]
+        parts += [(_number(_INITIALIZER << 3 | DELIMITED) + _number(size) + before, tensor), (after, None)]
     size = sum(len(part) + (0 if weight is None else weight.nbytes) for part, weight in parts)
-    file.write(_number(_GRAPH << 3 | _DELIMITED) + _number(size))
+    file.write(_number(_GRAPH << 3 | DELIMITED) + _number(size))
     for part, weight in parts:
         file.write(part)
         if isinstance(weight, ir.Tensor | ir.ExternalTensor):
@@ -130,9 +123,9 @@ def _write_graph(data: bytes, begin: int, stop: int, tensors: list[ir.TensorProt
 def _split(data: bytes, begin: int, stop: int) -> tuple[bytes, bytes, int] | None:
     """Return what a placeholder has before and behind its data, and which weight it stands for."""
     before, after, entries = bytearray(), bytearray(), {}
-    for number, _, _, start, content, end in _fields(data, begin, stop):
+    for number, _, _, start, content, end in fields(data, begin, stop):
         if number == _EXTERNAL_DATA:
-            key, text = (data[place:last] for *_, place, last in _fields(data, content, end))
+            key, text = (data[place:last] for *_, place, last in fields(data, content, end))
             entries[key] = text
         elif number != _DATA_LOCATION:
             part = before if number < _RAW_DATA else after
@@ -140,34 +133,34 @@ def _split(data: bytes, begin: int, stop: int) -> tuple[bytes, bytes, int] | Non
     return (bytes(before), bytes(after), int(entries[b"offset"])) if entries and not entries[b"location"] else None
 
 
-def _model(data: _Data, location: str) -> bytearray:
+def _model(data: mmap.mmap, location: str) -> bytearray:
     made = bytearray()
-    for number, kind, _, start, content, end in _fields(data, 0, len(data)):
-        if (number, kind) == (_GRAPH, _DELIMITED):
+    for number, kind, _, start, content, end in fields(data, 0, len(data)):
+        if (number, kind) == (_GRAPH, DELIMITED):
             made += _delimited(_GRAPH, _graph(data, content, end, location))
         else:
             made += data[start:end]
     return made
 
 
-def _graph(data: _Data, begin: int, stop: int, location: str) -> bytes:
+def _graph(data: mmap.mmap, begin: int, stop: int, location: str) -> bytes:
     made = bytearray()
-    for number, kind, _, start, content, end in _fields(data, begin, stop):
-        tensor = _tensor(data, content, end, location) if (number, kind) == (_INITIALIZER, _DELIMITED) else None
+    for number, kind, _, start, content, end in fields(data, begin, stop):
+        tensor = _tensor(data, content, end, location) if (number, kind) == (_INITIALIZER, DELIMITED) else None
         made += data[start:end] if tensor is None else _delimited(_INITIALIZER, tensor)
     return bytes(made)
 
 
-def _tensor(data: _Data, begin: int, stop: int, location: str) -> bytes | None:
+def _tensor(data: mmap.mmap, begin: int, stop: int, location: str) -> bytes | None:
     """Return an initializer without its data, or None if it stays as it is."""
     if stop - begin < _SMALL:
         return None
     rest = bytearray()
     raw: list[tuple[int, int]] = []
-    for number, kind, value, start, content, end in _fields(data, begin, stop):
+    for number, kind, value, start, content, end in fields(data, begin, stop):
         if number in (_EXTERNAL_DATA, _DATA_LOCATION) or (number, value) == (_DATA_TYPE, _STRING):
             return None
-        if (number, kind) == (_RAW_DATA, _DELIMITED):
+        if (number, kind) == (_RAW_DATA, DELIMITED):
             raw.append((content, end - content))
         elif end - start > _SMALL:
             return None  # the numbers are not in raw_data
@@ -178,31 +171,11 @@ def _tensor(data: _Data, begin: int, stop: int, location: str) -> bytes | None:
     (offset, length), *_ = raw
     for key, text in (("location", location), ("offset", str(offset)), ("length", str(length))):
         rest += _delimited(_EXTERNAL_DATA, _delimited(1, key.encode()) + _delimited(2, text.encode()))
-    return bytes(rest) + _number(_DATA_LOCATION << 3 | _VARINT) + _number(_EXTERNAL)
-
-
-def _fields(data: _Data, place: int, stop: int) -> Iterator[_Field]:
-    while place < stop:
-        start = place
-        tag, place = varint(data, place)
-        number, kind = tag >> 3, tag & 7
-        value, content = 0, place
-        if kind == _VARINT:
-            value, place = varint(data, place)
-        elif kind == _DELIMITED:
-            length, content = varint(data, place)
-            place = content + length
-        elif kind in _SIZES:
-            place += _SIZES[kind]
-        else:
-            raise ValueError("ONNX has no groups")
-        if place > stop:
-            raise ValueError("the message is cut off")
-        yield number, kind, value, start, content, place
+    return bytes(rest) + _number(_DATA_LOCATION << 3 | VARINT) + _number(_EXTERNAL)
 
 
 def _delimited(number: int, content: bytes) -> bytes:
-    return _number(number << 3 | _DELIMITED) + _number(len(content)) + content
+    return _number(number << 3 | DELIMITED) + _number(len(content)) + content
 
 
 def _number(value: int) -> bytes:

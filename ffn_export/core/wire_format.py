@@ -29,8 +29,10 @@ _INSIDE: Mapping[str, Mapping[int, str]] = {
 }
 _DIMS, _DATA_TYPE, _NAME, _EXTERNAL_DATA, _DATA_LOCATION = 1, 2, 8, 13, 14
 _EXTERNAL = 1
-_VARINT, _EIGHT_BYTES, _DELIMITED, _FOUR_BYTES = 0, 1, 2, 5
-_SKIPPED = {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}
+VARINT, DELIMITED = 0, 2
+_SIZES = {1: 8, 5: 4}  # wire type of a number of fixed size -> its bytes
+
+_Data = memoryview | bytes | mmap
 
 
 def external_tensors(path: Path) -> list[ExternalTensor]:
@@ -46,7 +48,7 @@ def external_tensors(path: Path) -> list[ExternalTensor]:
         while waiting:
             kind, message = waiting.pop()
             if kind in _INSIDE:
-                parts = [(_INSIDE[kind].get(number), part) for number, part in _fields(message)]
+                parts = [(_INSIDE[kind].get(number), part) for number, part in _values(message)]
                 waiting += [(name, part) for name, part in parts if name and not isinstance(part, int)]
             elif (tensor := _external(message, is_initializer=kind == "Initializer")) is not None:
                 found.append(tensor)
@@ -60,7 +62,7 @@ def _external(message: memoryview, *, is_initializer: bool) -> ExternalTensor | 
     dims: list[int] = []
     entries: list[tuple[str, str]] = []
     name, data_type, location = "", 0, 0
-    for number, value in _fields(message):
+    for number, value in _values(message):
         if isinstance(value, int):
             if number == _DIMS:
                 dims.append(_signed(value))
@@ -80,43 +82,52 @@ def _external(message: memoryview, *, is_initializer: bool) -> ExternalTensor | 
 
 
 def _entry(message: memoryview) -> tuple[str, str]:
-    texts = {number: str(part, "utf-8") for number, part in _fields(message) if not isinstance(part, int)}
+    texts = {number: str(part, "utf-8") for number, part in _values(message) if not isinstance(part, int)}
     return texts.get(1, ""), texts.get(2, "")
 
 
 def _packed(data: memoryview) -> Iterator[int]:
     place = 0
     while place < len(data):
-        value, place = varint(data, place)
+        value, place = _varint(data, place)
         yield value
 
 
-def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+def _values(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """Yield the number of each field that is a whole number or has a length, and its value."""
-    place = 0
-    while place < len(message):
-        tag, place = varint(message, place)
-        number, wire_type = tag >> 3, tag & 7
+    for number, kind, value, _, content, end in fields(message, 0, len(message)):
+        if kind in (VARINT, DELIMITED):
+            yield number, value if kind == VARINT else message[content:end]
+
+
+def fields(data: _Data, place: int, stop: int) -> Iterator[tuple[int, int, int, int, int, int]]:
+    """Yield number, wire type, value of a number, beginning of the field and of its content, and end of each field.
+
+    Raises:
+        ValueError: If it is no message of ONNX.
+    """
+    while place < stop:
+        start = place
+        tag, place = _varint(data, place)
+        number, kind = tag >> 3, tag & 7
         if not 0 < number < 2**29:
             raise ValueError("no field has this number")
-        if wire_type == _VARINT:
-            value, place = varint(message, place)
-            yield number, value
-            continue
-        if wire_type == _DELIMITED:
-            length, place = varint(message, place)
-        elif wire_type in _SKIPPED:
-            length = _SKIPPED[wire_type]
+        value, content = 0, place
+        if kind == VARINT:
+            value, place = _varint(data, place)
+        elif kind == DELIMITED:
+            length, content = _varint(data, place)
+            place = content + length
+        elif kind in _SIZES:
+            place += _SIZES[kind]
         else:
             raise ValueError("ONNX has no groups")
-        if place + length > len(message):
+        if place > stop:
             raise ValueError("the message is cut off")
-        if wire_type == _DELIMITED:
-            yield number, message[place : place + length]
-        place += length
+        yield number, kind, value, start, content, place
 
 
-def varint(data: memoryview | bytes | mmap, place: int) -> tuple[int, int]:
+def _varint(data: _Data, place: int) -> tuple[int, int]:
     """Return a number and the place after it."""
     value = shift = 0
     while place < len(data):
