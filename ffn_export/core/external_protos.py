@@ -72,13 +72,19 @@ def _is_external(tensor: onnx.TensorProto) -> bool:
 
 
 def _graphs(proto: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    """Yield every graph of a model: the main graph, training graphs, and the subgraphs of these and of functions."""
+    """Return every graph of a model: the main graph, training graphs, and the subgraphs of these and of functions."""
     waiting = [proto.graph]
     for training in proto.training_info:
         waiting += [training.initialization, training.algorithm]
     for function in proto.functions:
         waiting += _bodies(function.attribute_proto)
         waiting += (body for node in function.node for body in _bodies(node.attribute))
+    return graphs_below(waiting)
+
+
+def graphs_below(graphs: Iterable[onnx.GraphProto]) -> Iterator[onnx.GraphProto]:
+    """Yield graphs and their subgraphs, at any depth."""
+    waiting = list(graphs)
     while waiting:
         graph = waiting.pop()
         yield graph

@@ -110,8 +110,7 @@ def read_proto(path: Path, *, in_place: bool = False) -> onnx.ModelProto:
 
 def from_proto(proto: onnx.ModelProto) -> ir.Model:
     """Convert a protobuf model to onnx-ir, with sparse constants made dense in place."""
-    if sparse.has_sparse(proto):
-        sparse.densify(proto)
+    sparse.densify(proto)
     return ir.from_proto(proto)
 
 

@@ -8,15 +8,12 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-
-def has_sparse(proto: onnx.ModelProto) -> bool:
-    """Whether the model has a sparse constant."""
-    return any(graph.sparse_initializer for graph in _graphs(proto)) or any(_sparse_constants(proto))
+from ffn_export.core.external_protos import graphs_below
 
 
 def densify(proto: onnx.ModelProto) -> None:
     """Replace every sparse constant of a model by a dense one, in place."""
-    for graph in _graphs(proto):
+    for graph in graphs_below([proto.graph]):
         for sparse in graph.sparse_initializer:
             graph.initializer.append(_dense(sparse))
         del graph.sparse_initializer[:]
@@ -37,23 +34,7 @@ def _dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
 
 
 def _sparse_constants(proto: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
-    for node in _nodes(proto):
-        if node.op_type == "Constant":
-            yield from (attribute for attribute in node.attribute if attribute.HasField("sparse_tensor"))
-
-
-def _nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    for graph in _graphs(proto):
-        yield from graph.node
-    for function in proto.functions:
-        yield from function.node
-
-
-def _graphs(proto: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    waiting = [proto.graph]
-    while waiting:
-        graph = waiting.pop()
-        yield graph
-        for node in graph.node:
-            for attribute in node.attribute:
-                waiting += [*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])]
+    for nodes in (*(graph.node for graph in graphs_below([proto.graph])), *(each.node for each in proto.functions)):
+        for node in nodes:
+            if node.op_type == "Constant":
+                yield from (attribute for attribute in node.attribute if attribute.HasField("sparse_tensor"))
