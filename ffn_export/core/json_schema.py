@@ -6,6 +6,7 @@ schema. ``tests/core/test_json_schema.py`` compares the verdicts with those of t
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -100,29 +101,14 @@ def _required(value: Any, wanted: list[str]) -> str | None:
     return f"{missing[0]!r} is missing" if missing else None
 
 
-def _minimum(value: Any, wanted: float) -> str | None:
-    return f"{_shown(value)} is less than {wanted}" if _is_number(value) and value < wanted else None
+def _fault(kind: str, is_wrong: Callable[[Any, Any], bool], words: str) -> Callable[[Any, Any], str | None]:
+    """Return the check of a keyword that is about values of one type."""
 
+    def check(value: Any, wanted: Any) -> str | None:
+        is_fault = _TYPES[kind](value) and is_wrong(value, wanted)
+        return words.format(value=_shown(value), wanted=wanted) if is_fault else None
 
-def _exclusive_minimum(value: Any, wanted: float) -> str | None:
-    return f"{_shown(value)} is not more than {wanted}" if _is_number(value) and value <= wanted else None
-
-
-def _min_items(value: Any, wanted: int) -> str | None:
-    return f"has fewer than {wanted} items" if isinstance(value, list) and len(value) < wanted else None
-
-
-def _min_length(value: Any, wanted: int) -> str | None:
-    return f"is shorter than {wanted}" if isinstance(value, str) and len(value) < wanted else None
-
-
-def _pattern(value: Any, wanted: str) -> str | None:
-    fits = not isinstance(value, str) or re.search(wanted, value)
-    return None if fits else f"{_shown(value)} does not match {wanted}"
-
-
-def _not_allowed(value: Any, wanted: bool) -> str | None:
-    return "is not allowed here"
+    return check
 
 
 def _shown(value: Any) -> str:
@@ -136,10 +122,10 @@ _OF_A_VALUE: Mapping[str, Callable[[Any, Any], str | None]] = {
     "enum": _enum,
     "const": lambda value, wanted: _enum(value, [wanted]),
     "required": _required,
-    "minimum": _minimum,
-    "exclusiveMinimum": _exclusive_minimum,
-    "minItems": _min_items,
-    "minLength": _min_length,
-    "pattern": _pattern,
-    "not allowed": _not_allowed,
+    "minimum": _fault("number", operator.lt, "{value} is less than {wanted}"),
+    "exclusiveMinimum": _fault("number", operator.le, "{value} is not more than {wanted}"),
+    "minItems": _fault("array", lambda value, wanted: len(value) < wanted, "has fewer than {wanted} items"),
+    "minLength": _fault("string", lambda value, wanted: len(value) < wanted, "is shorter than {wanted}"),
+    "pattern": _fault("string", lambda value, wanted: not re.search(wanted, value), "{value} does not match {wanted}"),
+    "not allowed": lambda value, wanted: "is not allowed here",
 }
