@@ -19,12 +19,6 @@ LARGEST_PAIR = 128
 _WIDER = np.linspace(0.9, 2.0, 12, dtype=np.float32)
 
 
-def are_safe(numbers: Array) -> bool:
-    """Whether no two neighbours along the input axis of ``[d_in, d_out]`` numbers can saturate."""
-    pairs = _pairs(numbers)
-    return all(bool((np.maximum(sign * pairs, 0).sum(axis=1) <= LARGEST_PAIR).all()) for sign in (1, -1))
-
-
 def rounded(matrix: Array, scales: Array) -> Array:
     """Return the nearest safe numbers of a ``[d_in, d_out]`` matrix: both of a pair that is too large give way."""
     pairs = _pairs(np.clip(np.rint(matrix / scales), -LARGEST, LARGEST).astype(np.int16))

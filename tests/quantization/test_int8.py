@@ -13,11 +13,11 @@ from ffn_export.calibration.calibrated import quantize_by_samples
 from ffn_export.core import onnx_file
 from ffn_export.errors import UsageError
 from ffn_export.fusion.pipeline import fuse
-from ffn_export.quantization import safe_integers
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize, quantize_some
 from ffn_export.quantization.smoothing import IN_NORM, IN_PRODUCT, OF_ITS_OWN
 from tests.quantization.test_quantize import FEED_FORWARD, graph, operators, relative, run
+from tests.quantization.test_safe_integers import are_safe
 
 Array = np.ndarray[Any, np.dtype[Any]]
 INT8 = QuantizationOptions(int8=True)
@@ -45,7 +45,7 @@ def test_a_feed_forward(activation: str) -> None:
     assert [weight.name for weight in report.weights] == ["w", "v"]
     assert operators(quantized).count("MatMulIntegerToFloat") == 2
     assert not {"w", "v"} & set(quantized.graph.initializers)
-    assert all(map(safe_integers.are_safe, integers(quantized)))
+    assert all(map(are_safe, integers(quantized)))
     assert 1e-4 < relative(run(quantized, X), run(model, X)) < 0.02
     assert report.bytes_after < report.bytes_before / 3
 
