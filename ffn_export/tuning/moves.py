@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ffn_export.fusion.forms.choice import for_few_bits
 from ffn_export.fusion.forms.form import Form
@@ -47,33 +48,23 @@ def moves(
     """
     if default.precision is not None:
         for native in (BFLOAT16, INT8) if few_bits else ():
-            yield Move(f"precision {native.precision}", _with_precision(native.precision))
+            yield Move(f"precision {native.precision}", partial(replace, precision=native.precision, raised=()))
         return
     for form in forms:
         if form.name in default.forms:
             yield Move(f"without {form.name}", _without(form.name))
         elif max(tokens, default=0) >= form.least_tokens:
             yield Move(f"with {form.name}", _with(form.name))
-    for name, settings in _settings(session, threads) if session else ():
-        yield Move(name, _with_settings(settings))
+    if session:
+        yield Move("the runtime's own optimiser, all of it", partial(replace, settings=session))
+        yield Move("the runtime's optimiser without its fusions", partial(replace, settings=session.without_fusions()))
+        if threads > 1:
+            yield Move("work in blocks of 4", _with_entry("session.dynamic_block_base", "4"))
+            yield Move("threads that do not spin", _with_entry("session.intra_op.allow_spinning", "0"))
     if few_bits:
-        yield Move("8-bit weights", _with_bits)
+        yield Move("8-bit weights", _quantized(QuantizationOptions()))
         if session:  # CUDA has no kernel for them
-            yield Move("products in 8-bit integers", _with_int8)
-
-
-def _settings(
-    session: SessionSettings, threads: int
-) -> Iterator[tuple[str, Callable[[SessionSettings], SessionSettings]]]:
-    yield "the runtime's own optimiser, all of it", lambda old: session
-    yield "the runtime's optimiser without its fusions", lambda old: session.without_fusions()
-    if threads > 1:
-        yield "work in blocks of 4", _entry("session.dynamic_block_base", "4")
-        yield "threads that do not spin", _entry("session.intra_op.allow_spinning", "0")
-
-
-def _entry(key: str, value: str) -> Callable[[SessionSettings], SessionSettings]:
-    return lambda old: replace(old, config_entries={**old.config_entries, key: value})
+            yield Move("products in 8-bit integers", _quantized(QuantizationOptions(int8=True)))
 
 
 def _with(form: str) -> Callable[[Choice], Choice]:
@@ -84,17 +75,13 @@ def _without(form: str) -> Callable[[Choice], Choice]:
     return lambda choice: replace(choice, forms=choice.forms - {form})
 
 
-def _with_settings(change: Callable[[SessionSettings], SessionSettings]) -> Callable[[Choice], Choice]:
-    return lambda choice: replace(choice, settings=change(choice.settings))
+def _with_entry(key: str, value: str) -> Callable[[Choice], Choice]:
+    def changed(choice: Choice) -> Choice:
+        old = choice.settings
+        return replace(choice, settings=replace(old, config_entries={**old.config_entries, key: value}))
+
+    return changed
 
 
-def _with_precision(precision: str) -> Callable[[Choice], Choice]:
-    return lambda choice: replace(choice, precision=precision, raised=())
-
-
-def _with_int8(choice: Choice) -> Choice:
-    return replace(choice, forms=for_few_bits(choice.forms), quantization=QuantizationOptions(int8=True))
-
-
-def _with_bits(choice: Choice) -> Choice:
-    return replace(choice, forms=for_few_bits(choice.forms), quantization=QuantizationOptions())
+def _quantized(options: QuantizationOptions) -> Callable[[Choice], Choice]:
+    return lambda choice: replace(choice, forms=for_few_bits(choice.forms), quantization=options)
