@@ -140,7 +140,7 @@ def quantize(
         budget = options.default_budget if asked is None else BROKEN
     check_budget(budget)
     # The samples are judged as a whole, without their padding. The cases then show a broken model only.
-    allowed = max(BROKEN, budget) if options.int8 and samples is not None else budget
+    allowed = options.drawn_budget(budget, sampled=samples is not None) or budget
     threads = chosen_threads(threads)
     with opened(model, in_place=True) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         original, model = _in_files(file.path, file.load(), Path(scratch))
