@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import onnx_ir as ir
 
 from ffn_export.calibration.ranges import ranges
-from ffn_export.calibration.statistics import joined, statistics
+from ffn_export.calibration.statistics import statistics
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array
 from ffn_export.errors import UsageError
@@ -49,7 +49,8 @@ def known(
     given, found = samples, statistics(model, names, samples, threads)
     # Drawn integers are rows of embeddings, as samples are. Drawn floats may be of another size than samples.
     if drawn is not None and options.static is None and not takes_floats(model):
-        found = joined(found, _on_drawn(model, names, drawn, threads))
+        beside = _on_drawn(model, names, drawn, threads)
+        found = {name: each.joined(beside[name]) if name in beside else each for name, each in found.items()}
     return Known(found, lambda asked: ranges(model, options.calibration, asked, given, threads))
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.drawing import draw_all, fit_sizes
+from ffn_export.core.tapped_graphs import observed
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.core.types import Array
-from ffn_export.fusion.pipeline import sorted_copy
 from ffn_export.parity.cases.masks import all_seen
 from ffn_export.quantization.products import LARGEST
 from ffn_export.quantization.smoothing import Channels
@@ -121,11 +121,6 @@ def statistics(
     return {name: sums.channels() for name, sums in found.items()}
 
 
-def joined(first: Mapping[str, Channels], second: Mapping[str, Channels]) -> dict[str, Channels]:
-    """Return the statistics of the values of the first, joined with those of the second."""
-    return {name: each.joined(second[name]) if name in second else each for name, each in first.items()}
-
-
 def watched(
     model: ir.Model, names: Collection[str], samples: Mapping[str, Array], threads: int = 1
 ) -> Iterator[tuple[str, Array, int]]:
@@ -135,13 +130,8 @@ def watched(
     """
     if not names:
         return
-    shown = sorted_copy(model)
-    assert shown is not None
-    present = {str(value.name) for value in shown.graph.outputs}
-    values = [value for node in shown.graph for value in node.outputs if value.name in names]
-    shown.graph.outputs.extend(value for value in values if value.name not in present)
     parts = list(batches(samples, model))
-    runner = load_in_place(shown, threads)
+    runner = load_in_place(observed(model, names), threads)
     for feeds in parts:
         seen = {**feeds, **runner.run(feeds)}
         for name in names:

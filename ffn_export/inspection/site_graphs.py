@@ -9,6 +9,7 @@ import onnx_ir as ir
 from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.fusion import constants
 from ffn_export.fusion.report import FusionReport
+from ffn_export.fusion.views import input_at, producer
 from ffn_export.inspection import facts
 from ffn_export.inspection.regions import Regions, nodes_of_sites
 from ffn_export.inspection.site_graph import OperatorGraph, Place, SiteGraph
@@ -44,17 +45,13 @@ def _whole(nodes: Sequence[ir.Node], regions: Regions) -> set[ir.Node]:
     whole = dict.fromkeys(nodes)
     for value in (value for node in nodes for value in node.inputs):
         path: list[ir.Node] = []
-        producer = _made_by(value)
-        while producer is not None and producer not in whole and len(path) < _LONGEST_PATH:
-            path.append(producer)
-            producer = _made_by(producer.inputs[0]) if producer.inputs else None
-        if producer in whole:
+        node = producer(value)
+        while node is not None and node not in whole and len(path) < _LONGEST_PATH:
+            path.append(node)
+            node = producer(input_at(node, 0))
+        if node in whole:
             whole = dict.fromkeys([*path, *whole])
     return set(regions.grown(list(whole))) if whole else set()
-
-
-def _made_by(value: ir.Value | None) -> ir.Node | None:
-    return None if value is None else value.producer()
 
 
 def _graph(nodes: Sequence[ir.Node]) -> OperatorGraph:
