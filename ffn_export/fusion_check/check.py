@@ -49,20 +49,7 @@ def fuse_checked(
 ) -> tuple[ir.Model, FusionReport]:
     """Fuse the feed-forward and norm nodes of a model, and undo rewrites that change its results.
 
-    Every model has a result; in the worst case it is the original model.
-
-    Args:
-        model: Any ONNX model. It is not modified; the result shares its weights.
-        target: A name in ``targets.TARGETS``.
-        check: Whether to run both graphs on drawn inputs and compare.
-        portable_functions: Whether to give the operators of ``com.microsoft`` bodies in standard operators.
-        forms: Names of the optional forms to use; None for the defaults from the table of costs.
-        limits: Time and memory that the check may take.
-        threads: Threads that the check may use; None for the processors that this process may run on.
-        clock: Function that returns the time in seconds.
-
-    Returns:
-        The fused model, and the report of its sites; ``report.check`` states what was compared.
+    Arguments and result are those of :func:`ffn_export.fuse`; ``clock`` returns the time in seconds.
 
     Raises:
         UsageError: If no target has this name, or the target does not offer these forms.
