@@ -98,12 +98,9 @@ class Entry:
     @property
     def called(self) -> str:
         """Its name in the results."""
-        last = Path(self.spec.removeprefix(HUGGING_FACE)).resolve().name if self._is_path else self.spec
+        is_path = self.is_file or self.is_bundle or self.spec.startswith(HUGGING_FACE)
+        last = Path(self.spec.removeprefix(HUGGING_FACE)).resolve().name if is_path else self.spec
         return self.name or (last.rpartition(":")[2].rpartition(".")[2] if ":" in last else last.rsplit(".onnx", 1)[0])
-
-    @property
-    def _is_path(self) -> bool:
-        return self.is_file or self.is_bundle or self.spec.startswith(HUGGING_FACE)
 
     @property
     def tune_options(self) -> TuneOptions | None:
@@ -112,8 +109,8 @@ class Entry:
 
     def build_options(self, target: str, runtimes: Sequence[str] | None, threads: int) -> BuildOptions:
         """Return the options of a build for one target."""
-        own = {name for name in GivenBuildOptions.__annotations__ if name in {each.name for each in fields(self)}}
-        given = {name: getattr(self, name) for name in own - {"tuning", "bench_budget", "runtimes"}}
+        own = {each.name for each in fields(self)} & GivenBuildOptions.__annotations__.keys()
+        given = {name: getattr(self, name) for name in own - {"tuning", "bench_budget", "runtimes", "forms"}}
         tuning = self.tune_options
         budget = self.bench_budget if self.bench_budget is not None else tuning.bench_budget if tuning else 0.0
         return BuildOptions(
@@ -123,7 +120,8 @@ class Entry:
             seed=self.seed or 0,
             bench_budget=budget,
             tuning=tuning,
-            **{**given, "forms": None if self.forms is None else frozenset(self.forms)},
+            forms=None if self.forms is None else frozenset(self.forms),
+            **given,
         )
 
     def validate(self) -> None:
@@ -133,7 +131,8 @@ class Entry:
             UsageError: On the first that is wrong.
         """
         for dtype in (dtype for dtype in self.dtypes if dtype not in PRECISIONS):
-            raise UsageError(f"unknown dtype {dtype!r};{did_you_mean(dtype, PRECISIONS)} known are {_list(PRECISIONS)}")
+            names = ", ".join(PRECISIONS)
+            raise UsageError(f"unknown dtype {dtype!r};{did_you_mean(dtype, PRECISIONS)} known are {names}")
         if not self.targets:
             raise UsageError("targets are empty: name one, or leave the key out")
         get_runtimes(self.runtimes)
@@ -224,7 +223,7 @@ def _entries(where: str, content: Mapping[str, Any], folder: Path) -> list[Entry
 def _check_keys(where: str, given: Collection[str], known: Collection[str], also: Collection[str] = ()) -> None:
     for key in (key for key in given if key not in known):
         names = [*also, *known]
-        raise UsageError(f"{where}: unknown key {key!r};{did_you_mean(key, names)} known are {_list(names)}")
+        raise UsageError(f"{where}: unknown key {key!r};{did_you_mean(key, names)} known are {', '.join(names)}")
 
 
 def _located(entry: Entry, folder: Path) -> Entry:
@@ -244,7 +243,3 @@ def _located(entry: Entry, folder: Path) -> Entry:
         samples=None if entry.samples is None else found(entry.samples),
         against=found(against) if against is not None and against.endswith(".onnx") else against,
     )
-
-
-def _list(names: Collection[str]) -> str:
-    return ", ".join(names)

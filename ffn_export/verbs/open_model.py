@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
@@ -13,7 +13,7 @@ import onnx_ir as ir
 import torch
 
 from ffn_export.bundle.integrity import check as check_integrity
-from ffn_export.bundle.manifest import MANIFEST, MODEL, Graph, Manifest, read_manifest
+from ffn_export.bundle.manifest import MANIFEST, MODEL, Manifest, read_manifest
 from ffn_export.core import onnx_file, processor
 from ffn_export.errors import UsageError
 from ffn_export.runtimes.session_options import SessionSettings
@@ -76,15 +76,11 @@ def opened(model: Model, *, in_place: bool = False) -> Iterator[OpenModel]:
             raise UsageError(f"{path} is no bundle: it has no {MANIFEST}")
         manifest = read_manifest(path)
         check_integrity(path, manifest)
-        yield replace(of_graph(path, manifest.graph_for(processor.kind())), in_place=in_place)
+        graph = manifest.graph_for(processor.kind())
+        yield OpenModel(path / graph.file, graph.manifest.session_options, path, graph.manifest, in_place=in_place)
         return
     onnx_file.load(path, in_place=in_place)
     yield OpenModel(path, SessionSettings(), in_place=in_place)
-
-
-def of_graph(directory: Path, graph: Graph) -> OpenModel:
-    """Return a graph of a bundle as a file; nothing is checked."""
-    return OpenModel(directory / graph.file, graph.manifest.session_options, directory, graph.manifest)
 
 
 def as_ir(model: Model) -> ir.Model:
