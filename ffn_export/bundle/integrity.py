@@ -19,10 +19,7 @@ def hash_files(directory: Path) -> dict[str, str]:
 def check(directory: Path, manifest: Manifest, *, graph: str | None = None) -> None:
     """Check files against the manifest, and that the graphs read only listed files.
 
-    Args:
-        directory: The bundle.
-        manifest: The manifest of the bundle.
-        graph: The graph to check, with the files that it names; None means all graphs and all files.
+    With ``graph``, only this graph is checked, with the files that it names.
 
     Raises:
         IntegrityError: On the first difference.

@@ -97,12 +97,8 @@ def in_precision(
 ) -> ir.Model:
     """Return a model in nodes of the contract as it is computed in a precision; the model itself if nothing changes.
 
-    Args:
-        model: The model; it is not modified.
-        precision: The precision of the session; None without native kernels.
-        raised: Names of nodes that take the next precision.
-        feeds: Inputs on which channels are measured for 8-bit integers, and smoothed by.
-        threads: Intra-op threads.
+    Nodes that are named as raised take the next precision. For 8-bit integers, channels are measured on the feeds and
+    smoothed. Without native kernels, the precision is None.
     """
     if precision == INT8.precision:
         model = smoothed(model, feeds, threads)
@@ -113,14 +109,7 @@ def in_precision(
 
 
 def with_precisions(model: ir.Model, lower: Collection[str], precision: str, higher: str) -> ir.Model:
-    """Return a copy of a model whose nodes state their precision.
-
-    Args:
-        model: A model in nodes of the contract.
-        lower: Names of the nodes that compute in ``precision``; all others take ``higher``.
-        precision: The precision of the session.
-        higher: A more precise one.
-    """
+    """Return a copy of a model whose nodes state ``precision`` if they are named in ``lower``, else ``higher``."""
     copy = model.clone()
     for node in nodes_with(copy, PRECISION):
         state(copy, node, ir.AttrString(PRECISION, precision if node.name in lower else higher))

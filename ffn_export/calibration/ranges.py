@@ -25,12 +25,8 @@ def ranges(
 ) -> dict[str, tuple[float, float]]:
     """Return the lowest and highest number of values that are worth storing.
 
-    Args:
-        model: The model in float32.
-        method: ``minmax``, ``percentile`` or ``entropy``.
-        asked: Name of a value -> factors that its channels are divided by, or None.
-        samples: Input name -> array.
-        threads: Intra-op threads.
+    The method is ``minmax``, ``percentile`` or ``entropy``. ``asked`` has for the name of each value the factors that
+    its channels are divided by, or None.
     """
     collector = _collector(method) if method != "minmax" else None
     found: dict[str, tuple[float, float]] = {}

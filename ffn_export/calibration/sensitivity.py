@@ -36,13 +36,7 @@ def sensitivities(
 ) -> list[Sensitivity]:
     """Return the products of each input with their error and their saving, the best worth first.
 
-    Args:
-        model: The model in float32.
-        options: Quantisation options.
-        known: Statistics of activations.
-        error: Function that runs a model on the samples and returns the relative L2 error of its outputs.
-        threads: Intra-op threads of the timing.
-        progress: Called with a line for each input.
+    ``error`` runs a model on the samples, and returns the relative L2 error of its outputs.
     """
     found = []
     groups = groups_of(model, options)

@@ -128,9 +128,7 @@ def fit(
 def longest_beginning(count: int, attempt: Callable[[int], Result | None]) -> tuple[int, Result | None]:
     """Return the largest number below ``count`` that fits, by halving, and its result: 0 and None if none does.
 
-    Args:
-        count: A number that does not fit.
-        attempt: Function that returns the result of a number, or None if it does not fit.
+    ``count`` itself does not fit. ``attempt`` returns the result of a number, or None if it does not fit.
     """
     low, high, best = 0, count, None
     while high - low > 1:

@@ -15,21 +15,15 @@ def fills(truth: Array) -> Array | None:
     """Return where an output holds repeated numbers far larger than all others, or None if it has none.
 
     Such are the -1e9 of forbidden tokens. They would set the output's scale, and hide errors of the computed values.
-    Zeros beside them, as in a mask that is added to scores, count as numbers of the size of 1.
-
-    Args:
-        truth: The output, in a dtype of NumPy's own.
+    Zeros beside them, as in a mask that is added to scores, count as numbers of the size of 1. The output is in a dtype
+    of NumPy's own.
     """
     least = least_fill([truth])
     return None if least is None else np.isfinite(truth) & (np.abs(truth) >= least)
 
 
 def least_fill(parts: list[Array]) -> float | None:
-    """Return the magnitude from which on the numbers of an output are fills, or None if it has none.
-
-    Args:
-        parts: The output, in parts of any size.
-    """
+    """Return the magnitude from which on the numbers of an output, given in parts, are fills; None if it has none."""
     repeated: list[float] = []
     below = np.inf
     while True:

@@ -33,9 +33,7 @@ _WITHOUT_MEANING = frozenset({"$schema", "$defs", "title", "description", "then"
 def first_problem(data: Any, schema: Schema) -> str | None:
     """Return where data first differs from a schema, and how; None if they agree.
 
-    Args:
-        data: What ``plain_file.read_json`` returned.
-        schema: The schema, whose references are to its own ``$defs``.
+    The data is what ``plain_file.read_json`` returned. References of the schema are to its own ``$defs``.
     """
     for path, words in _problems(data, schema, schema):
         return f"{'/'.join(path) or 'the file'}: {words}"[:300]

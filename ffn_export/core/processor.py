@@ -57,9 +57,7 @@ def kind() -> Kind:
 def instruction_set(cpuinfo: Path = CPUINFO, machine: str | None = None) -> str:
     """Return ``avx512``, ``avx2``, ``avx`` or ``neon``; if unknown, the architecture's name in lower case.
 
-    Args:
-        cpuinfo: Path of Linux's description of the processors.
-        machine: Name of the architecture; None means this machine's.
+    ``machine`` is the name of the architecture; None means this machine's.
     """
     name = (machine or platform.machine()).lower()
     if name in _ARM64:  # 64-bit Arm always has it
@@ -76,9 +74,7 @@ def flags(cpuinfo: Path = CPUINFO) -> tuple[str, ...]:
 def vendor(cpuinfo: Path = CPUINFO, described: str | None = None) -> str:
     """Return the vendor id of the processor (``GenuineIntel``, ``AuthenticAMD``); empty if unknown.
 
-    Args:
-        cpuinfo: Path of Linux's description of the processors.
-        described: Python's description of the processor, which on Windows ends with the vendor id.
+    ``described`` is Python's description of the processor, which on Windows ends with the vendor id.
     """
     known = platform.processor() if described is None else described
     return _described(cpuinfo, "vendor_id") or (known.rpartition(", ")[2] if ", " in known else "")
@@ -87,9 +83,7 @@ def vendor(cpuinfo: Path = CPUINFO, described: str | None = None) -> str:
 def family(cpuinfo: Path = CPUINFO, described: str | None = None) -> str:
     """Return the family number of the processor, which for AMD is its generation; empty if unknown.
 
-    Args:
-        cpuinfo: Path of Linux's description of the processors.
-        described: Python's description of the processor, which on Windows has ``Family`` and the number.
+    ``described`` is Python's description of the processor, which on Windows has ``Family`` and the number.
     """
     known = platform.processor() if described is None else described
     return _described(cpuinfo, "cpu family") or known.partition(" Family ")[2].partition(" ")[0]

@@ -31,9 +31,7 @@ def observed(model: ir.Model, names: Collection[str]) -> ir.Model:
 def cut(model: ir.Model, types: Mapping[str, ir.DataType]) -> tuple[ir.Model, tuple[str, ...]]:
     """Return a copy that is cut at values, and the names of the cut values.
 
-    Args:
-        model: The model.
-        types: Name of a value -> dtype of the new input. Values that the graph does not compute are ignored.
+    ``types`` has the dtype of the new input for each name. Values that the graph does not compute are ignored.
     """
     names = []
     copied = model.clone()

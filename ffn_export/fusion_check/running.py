@@ -56,10 +56,7 @@ class Runtimes:
     def loaded(self, model: ir.Model, runtime: Runtime, settings: SessionSettings = NO_OPTIMIZER) -> Iterator[Run]:
         """Yield the function that runs a model in a runtime, which releases it at the end of the block.
 
-        Args:
-            model: Model to load. It is modified: its weights refer to a file, or to memory, afterwards.
-            runtime: Runtime that loads it.
-            settings: Session options.
+        The model is modified: its weights refer to a file, or to memory, afterwards.
 
         Raises:
             RefusedError: If the runtime does not load it.

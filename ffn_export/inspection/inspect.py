@@ -24,11 +24,7 @@ _QUANTIZED = frozenset(
 
 
 def inspect(path: Path, target: str = "ort-cpu") -> Inspection:
-    """Inspect an ONNX file. A copy is fused; nothing is run.
-
-    Args:
-        path: The file; its external data may be missing.
-        target: Target for which the sites are fused.
+    """Inspect an ONNX file, whose external data may be missing. A copy is fused for the target; nothing is run.
 
     Raises:
         UsageError: If the file or target does not exist, or the file is not an ONNX model.

@@ -79,12 +79,7 @@ class NodePairs:
                 self._pair(node, node_of[key])
 
     def _grow(self, key: Key, *, between: bool = False) -> None:
-        """Pair the neighbours of pairs that have equal keys.
-
-        Args:
-            key: Key of a node.
-            between: Whether a new pair must also read a value that is the same in both.
-        """
+        """Pair the neighbours of pairs that have equal keys and, if asked, read a value that is the same in both."""
         pending = list(self.of.items())
         found: Iterable[tuple[ir.Node, ir.Node]] = _producers(self._outputs)
         while True:

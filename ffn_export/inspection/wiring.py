@@ -23,12 +23,7 @@ class Wiring:
     """
 
     def __init__(self, model: ir.Model, token_of: Mapping[ir.Value, str]) -> None:
-        """Hash a model.
-
-        Args:
-            model: The model.
-            token_of: Initializer -> token; counterparts in two models share a token.
-        """
+        """Hash a model. Initializers have a token, which counterparts in two models share."""
         self._functions = model.functions
         self._bodies: dict[ir.OperatorIdentifier, str] = {}
         self.hashes: dict[ir.Value, str] = {value: f"weight {token}" for value, token in token_of.items()}

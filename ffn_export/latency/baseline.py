@@ -63,12 +63,7 @@ def compare_twice(old: LatencyResult, new: LatencyResult, again: Callable[[], La
     """Compare, and time once more if a ratio is slower or inconclusive; report it only if both timings agree.
 
     A confidence interval covers variation within one run. It misses disturbances that last as long as a run, such as
-    a neighbour on the machine.
-
-    Args:
-        old: The baseline.
-        new: The timing to judge.
-        again: Times the same model once more; called only if a ratio is slower or inconclusive.
+    a neighbour on the machine. ``again`` times the same model once more.
     """
     first = compare(old, new)
     unsure = {f"{ratio.runtime} at {m.label}" for m, ratio in _ratios(new, copies=False) if ratio.doubt}

@@ -19,9 +19,7 @@ _DEEPEST = 8
 def at_sizes(model: ir.Model, sizes: Mapping[str, int]) -> ir.Model:
     """Return a copy with concrete shapes: those that the model states, else those inferred from its inputs.
 
-    Args:
-        model: The model; it is left unchanged, and the copy shares its weights.
-        sizes: Size of each symbolic dimension.
+    The model is left unchanged, and the copy shares its weights.
     """
     concrete = model.clone()
     interface = {*concrete.graph.inputs, *concrete.graph.outputs}
@@ -42,8 +40,7 @@ def at_sizes(model: ir.Model, sizes: Mapping[str, int]) -> ir.Model:
 def worked_out(concrete: ir.Model) -> ir.Model:
     """Return a copy with the values folded that sizes decide: trip counts of loops, conditions of branches.
 
-    Args:
-        concrete: The result of :func:`at_sizes`; it is left unchanged.
+    It takes the result of :func:`at_sizes`, and leaves it unchanged.
     """
     from onnxscript.optimizer import fold_constants
 

@@ -24,9 +24,7 @@ def check_ratio(max_ratio: float) -> None:
 def not_timed(result: LatencyResult, asked: Collection[str]) -> str | None:
     """Return why a runtime that was asked for was timed at no sizes, or None if all were timed.
 
-    Args:
-        result: The timing.
-        asked: Names of the runtimes that were asked for. If empty, any runtime besides the baseline is enough.
+    If none was asked for, any runtime besides the baseline is enough.
     """
     timed = {timing.runtime for m in result.measurements for timing in m.timings if not timing.default}
     timed |= {ratio.runtime for measurement in result.measurements for ratio in measurement.ratios}

@@ -23,9 +23,7 @@ _MOST_BYTES = 4 * 2**30  # of all sessions. Constant, because free memory of the
 def session_count(weight_bytes: int, files: int) -> int:
     """Return the number of sessions of each file: fewer for large files, so that all stay within 4 GiB.
 
-    Args:
-        weight_bytes: Size of the weights of the largest file.
-        files: Number of files.
+    ``weight_bytes`` is the size of the weights of the largest file.
     """
     held = _HELD * weight_bytes * files
     return max(1, min(SESSIONS, _MOST_BYTES // max(held, 1)))

@@ -70,14 +70,8 @@ def cell_key(
 ) -> str:
     """Return the hash of everything that decides a cell.
 
-    Args:
-        entry: The model.
-        files: Its :func:`content`.
-        dtype: Precision.
-        target: Fusion target.
-        runtime: Runtime, or None for the default.
-        kind: Kind of node, or None for one like this machine.
-        threads: Intra-op threads, which decide timings only.
+    ``files`` is the :func:`content` of the model. Without a kind of node, the processor is this machine's. Threads
+    decide timings only.
     """
     options = {name: value for name, value in asdict(entry).items() if name not in _NOT_DECIDING}
     cell = {"dtype": dtype, "target": target, "runtime": runtime, "files": files}

@@ -84,9 +84,7 @@ Group = tuple[Step, ...]
 def all_steps(entries: Sequence[Entry], threads: Callable[[Entry, str | None], int]) -> list[Step]:
     """Return every step of a matrix.
 
-    Args:
-        entries: The models.
-        threads: Gives the intra-op threads of the cells of a model on a kind of node.
+    ``threads`` gives the intra-op threads of the cells of a model on a kind of node.
 
     Raises:
         UsageError: If two steps have one name.

@@ -55,12 +55,7 @@ def rewrite(
 ) -> tuple[QuantizedWeight, ...]:
     """Rewrite products of a model in place, and return the result for each matrix.
 
-    Args:
-        model: The model.
-        products: The products.
-        known: Statistics on samples.
-        names: Names in use.
-        engine: Engine that the model is written for, with fixed scales; None for a scale for each row.
+    For an engine, activations have fixed scales; without one, each row has a scale.
     """
     statistics = known.channels
     order = {node: index for index, node in enumerate(model.graph.all_nodes())}

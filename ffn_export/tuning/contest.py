@@ -65,11 +65,7 @@ class Contest:
     ) -> tuple[Pair, ...]:
         """Return the candidate's times over the other's, in the order of tokens.
 
-        Args:
-            candidate: The candidate.
-            other: The candidate to compare it with.
-            budget: Seconds of timed runs; None means the contest's budget.
-            seed: Seed of the inputs.
+        The seconds of timed runs are those of the contest unless a budget is given; the seed is that of the inputs.
         """
         both = {"candidate": candidate, "other": other}
         runners = {name: [self.load(each)] for name, each in both.items()}

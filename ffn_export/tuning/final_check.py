@@ -56,14 +56,8 @@ class Gate:
     ) -> ParityResult:
         """Verify the model file of a choice, under the session options of the choice.
 
-        Native kernels judge in the precision of the choice, beside the CPU provider, which runs the bodies.
-
-        Args:
-            path: The model file.
-            choice: The choice.
-            runtimes: Names of required runtimes; None means every runtime that can run the model here.
-            threads: Intra-op threads.
-            progress: Called with a line for each case.
+        Native kernels judge in the precision of the choice, beside the CPU provider, which runs the bodies. Without
+        names, every runtime judges that can run the model here.
 
         Raises:
             RuntimeUnavailableError: If a runtime requested by name cannot run here.
