@@ -1,7 +1,7 @@
 """Measure what a scale for each row of an 8-bit input costs over one scale for all rows, and fit two constants to it.
 
 Products with a bias run on ONNX Runtime in both forms in turn, on one thread and 128 rows. A cost is the median of the
-ratios of their times, less 1. The constants are those of ``row_scale_cost`` in
+ratios of their times, less 1. The constants are those of ``WholeInput.saves`` in
 ``ffn_export/quantization/whole_input.py``, by least squares over all shapes. They and the costs go to standard output.
 Exit status: 0 measured; 2 bad usage; 130 interrupted.
 """

@@ -36,7 +36,8 @@ class WholeInput:
 
     def saves(self, matrices: Sequence[Array]) -> float:
         """Return the time that it saves over scales of rows, as a share of the time of the products, about."""
-        return row_scale_cost(matrices)
+        d_in, d_out = len(matrices[0]), sum(int(matrix.shape[1]) for matrix in matrices)
+        return min(_PER_COLUMN / d_in + _PER_CHANNEL / d_out, _MOST)
 
     def rounded(self, rows: Array) -> Array:
         """Return rows as they are stored, in float32."""
@@ -83,12 +84,6 @@ class FiniteRows:
 
 
 AnyRange = Range | FixedRange | WholeInput | FiniteRows
-
-
-def row_scale_cost(matrices: Sequence[Array]) -> float:
-    """Return the time that the scales of rows take over that of the products themselves, about."""
-    d_in, d_out = len(matrices[0]), sum(int(matrix.shape[1]) for matrix in matrices)
-    return min(_PER_COLUMN / d_in + _PER_CHANNEL / d_out, _MOST)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from ffn_export.calibration.calibrated import quantize_by_samples
 from ffn_export.core.types import Array
 from ffn_export.quantization.options import QuantizationOptions
-from ffn_export.quantization.whole_input import row_scale_cost
+from ffn_export.quantization.whole_input import WHOLE
 from tests.quantization.test_quantize import graph, operators, relative, run
 
 ALL = QuantizationOptions(int8=True, all_products=True)
@@ -73,7 +73,7 @@ def test_an_empty_input() -> None:
 
 def test_scales_of_rows_cost_little_where_products_are_large() -> None:
     def cost(d_in: int, *widths: int) -> float:
-        return row_scale_cost([np.zeros((d_in, d_out), np.float32) for d_out in widths])
+        return WHOLE.saves([np.zeros((d_in, d_out), np.float32) for d_out in widths])
 
     assert cost(768, 768) > cost(768, 3072) > cost(3072, 3072)
     assert cost(768, 768, 768, 768) < cost(768, 768)
