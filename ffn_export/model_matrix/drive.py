@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
+from dataclasses import replace
 from typing import Protocol
 
 from ffn_export.core.matrix_cell import Cell
@@ -86,7 +87,8 @@ def drive(groups: Sequence[Group], engine: Engine, told: Told) -> None:
                 else:
                     del left[0]
                     times = f"{engine.tries} times: " if engine.tries > 1 else ""
-                    told([_lost(cell) for cell in died.cells("failed", f"{times}{error}")])
+                    # Without its key, a cell is tried again in the next run: memory may have been short.
+                    told([replace(cell, key="") for cell in died.cells("failed", f"{times}{error}")])
 
     pool = ThreadPoolExecutor(engine.slots, "matrix")
     try:
@@ -98,8 +100,3 @@ def drive(groups: Sequence[Group], engine: Engine, told: Told) -> None:
         raise
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _lost(cell: Cell) -> Cell:
-    """Return the cell without its key, so that it is tried again in the next run: memory may have been short."""
-    return Cell.from_dict({**cell.to_dict(), "key": ""})

@@ -32,7 +32,7 @@ class Cells:
         scratch = self.path.with_name(f".{FILE}-{os.getpid()}")
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            scratch.write_text("".join(map(_line, self.cells)))
+            scratch.write_text("".join(json_line(cell.to_dict()) for cell in self.cells))
             scratch.replace(self.path)
         except OSError as error:
             raise not_writable(directory, error) from error
@@ -42,11 +42,7 @@ class Cells:
         with self._lock:
             self.cells += cells
             with self.path.open("a") as file:
-                file.write("".join(map(_line, cells)))
-
-
-def _line(cell: Cell) -> str:
-    return json_line(cell.to_dict())
+                file.write("".join(json_line(cell.to_dict()) for cell in cells))
 
 
 def _stored(path: Path) -> list[Cell]:
