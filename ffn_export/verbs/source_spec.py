@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -133,11 +133,6 @@ def check_keywords(verb: Callable[..., object], given: Iterable[str], known: Ite
         )
 
 
-@contextmanager
-def evaluating(source: Source | None) -> Iterator[None]:
+def evaluating(source: Source | None) -> AbstractContextManager[None]:
     """Keep the module of a source, if any, in evaluation mode."""
-    if source is None:
-        yield
-        return
-    with evaluation_mode(source.module):
-        yield
+    return nullcontext() if source is None else evaluation_mode(source.module)
