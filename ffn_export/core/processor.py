@@ -54,50 +54,41 @@ def kind() -> Kind:
 
 
 @cache
-def instruction_set(cpuinfo: Path = CPUINFO, machine: str | None = None) -> str:
-    """Return ``avx512``, ``avx2``, ``avx`` or ``neon``; if unknown, the architecture's name in lower case.
-
-    ``machine`` is the name of the architecture; None means this machine's.
-    """
-    name = (machine or platform.machine()).lower()
+def instruction_set() -> str:
+    """Return ``avx512``, ``avx2``, ``avx`` or ``neon``; if unknown, the architecture's name in lower case."""
+    name = platform.machine().lower()
     if name in _ARM64:  # 64-bit Arm always has it
         return "neon"
-    has = frozenset(flags(cpuinfo))
+    has = frozenset(flags())
     return next((known for known, needed in _X86 if needed <= has), name)
 
 
-def flags(cpuinfo: Path = CPUINFO) -> tuple[str, ...]:
+def flags() -> tuple[str, ...]:
     """Return the instruction flags listed by Linux; empty if there are none."""
-    return tuple((_described(cpuinfo, "flags") or _described(cpuinfo, "Features")).split())
+    return tuple((_described("flags") or _described("Features")).split())
 
 
-def vendor(cpuinfo: Path = CPUINFO, described: str | None = None) -> str:
-    """Return the vendor id of the processor (``GenuineIntel``, ``AuthenticAMD``); empty if unknown.
-
-    ``described`` is Python's description of the processor, which on Windows ends with the vendor id.
-    """
-    known = platform.processor() if described is None else described
-    return _described(cpuinfo, "vendor_id") or (known.rpartition(", ")[2] if ", " in known else "")
+def vendor() -> str:
+    """Return the vendor id of the processor (``GenuineIntel``, ``AuthenticAMD``); empty if unknown."""
+    known = platform.processor()  # on Windows, it ends with the vendor id
+    return _described("vendor_id") or (known.rpartition(", ")[2] if ", " in known else "")
 
 
-def family(cpuinfo: Path = CPUINFO, described: str | None = None) -> str:
-    """Return the family number of the processor, which for AMD is its generation; empty if unknown.
-
-    ``described`` is Python's description of the processor, which on Windows has ``Family`` and the number.
-    """
-    known = platform.processor() if described is None else described
-    return _described(cpuinfo, "cpu family") or known.partition(" Family ")[2].partition(" ")[0]
+def family() -> str:
+    """Return the family number of the processor, which for AMD is its generation; empty if unknown."""
+    known = platform.processor()  # on Windows, it has "Family" and the number
+    return _described("cpu family") or known.partition(" Family ")[2].partition(" ")[0]
 
 
-def processor_name(cpuinfo: Path = CPUINFO) -> str:
+def processor_name() -> str:
     """Return the model name from Linux, otherwise from Python."""
-    return _described(cpuinfo, "model name") or platform.processor() or "unknown"
+    return _described("model name") or platform.processor() or "unknown"
 
 
-def _described(cpuinfo: Path, field: str) -> str:
+def _described(field: str) -> str:
     """Return a field of the first processor that has it; empty if none has."""
     try:
-        lines = cpuinfo.read_text().splitlines()
+        lines = CPUINFO.read_text().splitlines()
     except OSError:
         return ""
     return next((line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == field), "")
