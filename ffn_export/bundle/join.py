@@ -113,15 +113,13 @@ class _Known:
 
     def share(self, model: ir.Model) -> None:
         """Give each weight that an earlier model has too the tensor of that model, in place."""
-        for graph in model.graphs():
-            for value in graph.initializers.values():
-                tensor = value.const_value
-                if tensor is None or tensor.dtype == ir.DataType.STRING:
-                    continue
-                key = tensor.dtype, tuple(tensor.shape.numpy()), hashlib.sha256(tensor.tobytes()).digest()
-                value.const_value = self._tensors.setdefault(key, tensor)
-                if isinstance(tensor, ir.ExternalTensor):
-                    tensor.release()  # else all weights that were read stay mapped
+        for value, tensor in onnx_file.weights(model):
+            if tensor.dtype == ir.DataType.STRING:
+                continue
+            key = tensor.dtype, tuple(tensor.shape.numpy()), hashlib.sha256(tensor.tobytes()).digest()
+            value.const_value = self._tensors.setdefault(key, tensor)
+            if isinstance(tensor, ir.ExternalTensor):
+                tensor.release()  # else all weights that were read stay mapped
 
 
 def _check_same(first: Part, part: Part) -> None:

@@ -83,8 +83,7 @@ def read(
     except Exception as error:  # onnx-ir wraps the cause in errors that name its functions
         raise UsageError(f"{path} is no valid ONNX graph: {first_line(root_cause(error))}") from error
     external_data.set_base_dir(model.graph, path.parent)
-    for value in _initializers(model):
-        tensor = value.const_value
+    for _, tensor in weights(model):
         if in_place and isinstance(tensor, ir.ExternalTensor) and tensor.location == path.name:
             tensor.meta[_IN_PLACE] = True
     return model
@@ -123,13 +122,15 @@ def _check_well_formed(path: Path, model: ir.Model) -> None:
         raise UsageError(f"{path} is no valid ONNX graph: {fault}")
 
 
+def weights(model: ir.Model) -> list[tuple[ir.Value, ir.TensorProtocol]]:
+    """Return the initializers with their tensors, including those of subgraphs."""
+    values = (value for graph in model.graphs() for value in graph.initializers.values())
+    return [(value, value.const_value) for value in values if value.const_value is not None]
+
+
 def weight_bytes(model: ir.Model) -> int:
     """Return the size of all initializers, in bytes."""
-    return sum(value.const_value.nbytes for value in _initializers(model) if value.const_value is not None)
-
-
-def _initializers(model: ir.Model) -> list[ir.Value]:
-    return [value for graph in model.graphs() for value in graph.initializers.values()]
+    return sum(tensor.nbytes for _, tensor in weights(model))
 
 
 def strip_machine_metadata(model: ir.Model) -> None:
@@ -150,7 +151,7 @@ def save(model: ir.Model, path: Path | str, *, external_above: int = EXTERNAL_AB
     """
     path = Path(path)
     _refuse_other_than_file(path)
-    on_disk = [v.const_value for v in _initializers(model) if isinstance(v.const_value, ir.ExternalTensor)]
+    on_disk = [tensor for _, tensor in weights(model) if isinstance(tensor, ir.ExternalTensor)]
     stays = bool(on_disk) and all(_is_inside(tensor, path.parent) for tensor in on_disk)
     in_memory = weight_bytes(model) - sum(tensor.nbytes for tensor in on_disk)
     refers = stays and in_memory <= external_above
@@ -162,10 +163,10 @@ def save(model: ir.Model, path: Path | str, *, external_above: int = EXTERNAL_AB
             if external or refers:
                 ir.save(model, scratch / path.name, external_data=external)
             elif not _is_binary(path):
-                with _read_in(_initializers(model)):
+                with _read_in(value for value, _ in weights(model)):
                     ir.save(model, scratch / path.name)
             else:
-                in_subgraphs = [value for value in _initializers(model) if value.graph is not model.graph]
+                in_subgraphs = [value for value, _ in weights(model) if value.graph is not model.graph]
                 with _read_in(in_subgraphs), (scratch / path.name).open("wb") as file:
                     inline_weights.write_with_weights(model, file)
         except ir.serde.SerdeError as error:  # such as a name that is not UTF-8, which protobuf reads and cannot write
@@ -220,8 +221,7 @@ def leave_weights_in(path: Path, model: ir.Model) -> None:
 
 def read_weights_in(model: ir.Model, directory: Path) -> None:
     """Read the weights that are in files of a directory into memory, so that the model outlives the directory."""
-    for value in _initializers(model):
-        tensor = value.const_value
+    for value, tensor in weights(model):
         if isinstance(tensor, ir.ExternalTensor) and Path(tensor.path).is_relative_to(directory):
             value.const_value = _read_without_mapping(tensor)
 

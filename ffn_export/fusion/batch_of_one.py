@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from ffn_export.core import onnx_file
 from ffn_export.fusion.views import is_standard, rank
 
 _DTYPES = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE})
@@ -16,15 +17,13 @@ _DTYPES = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT1
 
 def unwrap(model: ir.Model) -> None:
     """Remove the leading axes of size 1 from the weights of every graph of the model, in place."""
-    for graph in model.graphs():
-        for value in graph.initializers.values():
-            tensor = value.const_value
-            if tensor is None or value.is_graph_input() or value.is_graph_output() or tensor.dtype not in _DTYPES:
-                continue
-            *leading, d_in, d_out = tensor.shape.numpy() if len(tensor.shape) > 2 else (0, 0)
-            if leading and set(leading) == {1} and _is_broadcast_by_all(value, len(tensor.shape)):
-                value.const_value = _shaped(tensor, ir.Shape((d_in, d_out)))
-                value.shape = ir.Shape((d_in, d_out))
+    for value, tensor in onnx_file.weights(model):
+        if value.is_graph_input() or value.is_graph_output() or tensor.dtype not in _DTYPES:
+            continue
+        *leading, d_in, d_out = tensor.shape.numpy() if len(tensor.shape) > 2 else (0, 0)
+        if leading and set(leading) == {1} and _is_broadcast_by_all(value, len(tensor.shape)):
+            value.const_value = _shaped(tensor, ir.Shape((d_in, d_out)))
+            value.shape = ir.Shape((d_in, d_out))
 
 
 def _is_broadcast_by_all(weight: ir.Value, axes: int) -> bool:

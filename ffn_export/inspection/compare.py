@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ffn_export.core import onnx_file
 from ffn_export.inspection import facts, node_changes
 from ffn_export.inspection.difference import Difference, Side
 from ffn_export.inspection.open_model import OpenModel, file_bytes, read
@@ -51,10 +52,6 @@ def _side(opened: OpenModel) -> Side:
         opset_imports=dict(opened.model.opset_imports),
         operators=facts.operators(opened.model),
         file_bytes=file_bytes(opened),
-        weights_bytes=sum(
-            facts.stored_bytes(value.const_value)
-            for value in facts.initializers(opened.model)
-            if value.const_value is not None
-        ),
+        weights_bytes=sum(facts.stored_bytes(tensor) for _, tensor in onnx_file.weights(opened.model)),
         note=opened.note,
     )

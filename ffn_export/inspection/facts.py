@@ -46,11 +46,6 @@ def foreign_operators(model: ir.Model) -> tuple[str, ...]:
     return tuple(sorted({operator_name(n) for n in model.graph.all_nodes() if n.domain not in _STANDARD}))
 
 
-def initializers(model: ir.Model) -> list[ir.Value]:
-    """Return the initializers with a value, including those of subgraphs."""
-    return [v for graph in model.graphs() for v in graph.initializers.values() if v.const_value is not None]
-
-
 def stored_bytes(tensor: ir.TensorProtocol) -> int:
     """Return the size of a tensor in bytes; a string tensor counts the bytes of its strings."""
     if tensor.dtype == ir.DataType.STRING:

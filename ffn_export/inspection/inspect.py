@@ -8,6 +8,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from ffn_export.core import onnx_file
 from ffn_export.fusion.engine import sorted_nodes
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.report import FusionReport, Site
@@ -102,8 +103,7 @@ def _weights(model: ir.Model, part_of: Mapping[ir.Value, str]) -> list[Weight]:
             bytes=facts.stored_bytes(tensor),
             part=part_of.get(value) or _part(value),
         )
-        for value in facts.initializers(model)
-        if (tensor := value.const_value) is not None
+        for value, tensor in onnx_file.weights(model)
     ]
 
 

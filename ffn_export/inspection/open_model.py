@@ -11,7 +11,6 @@ import onnx_ir as ir
 from ffn_export.core import onnx_file
 from ffn_export.core.strict import expose_own
 from ffn_export.errors import UsageError
-from ffn_export.inspection import facts
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def read(path: Path) -> OpenModel:
 
 def file_bytes(opened: OpenModel) -> int:
     """Return the size of the file and its external data."""
-    data = {Path(t.path) for v in facts.initializers(opened.model) if isinstance(t := v.const_value, ir.ExternalTensor)}
+    data = {Path(t.path) for _, t in onnx_file.weights(opened.model) if isinstance(t, ir.ExternalTensor)}
     return sum(path.stat().st_size for path in {opened.path, *data} if path.is_file())
 
 
@@ -59,8 +58,8 @@ def _without_data(path: Path) -> OpenModel | None:
     except Exception as error:  # noqa: BLE001 - whatever the parser raises; the caller has a better message
         expose_own(error)
         return None
-    values = facts.initializers(model)
-    missing = {v: t for v in values if isinstance(t := v.const_value, ir.ExternalTensor) and not _is_there(t)}
+    stored = onnx_file.weights(model)
+    missing = {v: t for v, t in stored if isinstance(t, ir.ExternalTensor) and not _is_there(t)}
     if not missing:
         return None
     try:
@@ -71,7 +70,7 @@ def _without_data(path: Path) -> OpenModel | None:
     size = sum(tensor.nbytes for tensor in missing.values())
     for value, tensor in stand_ins.items():
         value.const_value = tensor
-    note = f"{len(missing)} of {len(values)} initializers ({size:,} bytes) are not there: {files} is missing or cut off"
+    note = f"{len(missing)} of {len(stored)} initializers ({size:,} bytes) are not there: {files} is missing or cut off"
     return OpenModel(path, model, frozenset(missing), note)
 
 

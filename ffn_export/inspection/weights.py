@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 import onnx_ir as ir
 
+from ffn_export.core import onnx_file
 from ffn_export.core.types import Array
 from ffn_export.inspection import facts
 from ffn_export.inspection.difference import WeightPair
@@ -74,7 +75,7 @@ _EQUAL: tuple[tuple[Key, Key, bool], ...] = (
 def pair(a: OpenModel, b: OpenModel) -> list[Paired]:
     """Return each initializer of A and B once, with its counterpart if it has one."""
     left, right = (
-        [Stored(v) for v in facts.initializers(opened.model) if v not in opened.missing] for opened in (a, b)
+        [Stored(v) for v, _ in onnx_file.weights(opened.model) if v not in opened.missing] for opened in (a, b)
     )
     found = []
     for key_a, key_b, transposed in _EQUAL:
