@@ -58,8 +58,8 @@ def read_parts(bundles: Sequence[Path]) -> list[Part]:
             raise UsageError(f"no such bundle: {directory}")
         manifest = read_manifest(directory)
         integrity.check(directory, manifest)
-        if parts:
-            _check_same(parts[0], Part(directory, MODEL, manifest))
+        for difference in _differences(parts[0], Part(directory, MODEL, manifest)) if parts else ():
+            raise UsageError(f"{directory} is not of the same model as {parts[0].directory}: {difference}")
         parts += (Part(directory, file, each) for file, each in manifest.graphs.items())
     for number, part in enumerate(parts):
         for other in parts[:number]:
@@ -122,17 +122,8 @@ class _Known:
                 tensor.release()  # else all weights that were read stay mapped
 
 
-def _check_same(first: Part, part: Part) -> None:
-    """Check that two bundles are of one model.
-
-    Raises:
-        UsageError: If they are not.
-    """
-    for difference in _differences(first, part):
-        raise UsageError(f"{part.directory} is not of the same model as {first.directory}: {difference}")
-
-
 def _differences(first: Part, part: Part) -> Iterator[str]:
+    """Yield what shows that two bundles are not of one model."""
     one, other = first.manifest, part.manifest
     if one.inputs != other.inputs:
         yield "its inputs differ"

@@ -61,7 +61,8 @@ def pages_during(arrays: Sequence[Array]) -> Iterator[None]:
         while not done.wait(_EVERY):
             pages(arrays)
 
-    is_much = hasattr(mmap, "MADV_DONTNEED") and sum(map(_mapped, arrays)) > MUCH
+    mapped = sum(array.nbytes for array in arrays if isinstance(array, np.memmap))
+    is_much = hasattr(mmap, "MADV_DONTNEED") and mapped > MUCH
     watcher = threading.Thread(target=watch, daemon=True) if is_much else None
     if watcher is not None:
         watcher.start()
@@ -72,10 +73,6 @@ def pages_during(arrays: Sequence[Array]) -> Iterator[None]:
         if watcher is not None:
             watcher.join()
         pages(arrays)
-
-
-def _mapped(array: Array) -> int:
-    return array.nbytes if isinstance(array, np.memmap) else 0
 
 
 def _allocator(name: str, *arguments: int) -> None:
