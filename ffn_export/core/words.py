@@ -1,6 +1,8 @@
-"""Names and numbers in words."""
+"""Names, numbers and sizes in words."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 
 def words(text: str) -> frozenset[str]:
@@ -21,3 +23,8 @@ def counted(number: int, thing: str) -> str:
         ('1 case', '2 cases')
     """
     return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def size_label(sizes: Mapping[str, int]) -> str:
+    """Return a label of stored results such as ``batch=1,seq=128``, or ``static`` if no axis is symbolic."""
+    return ",".join(f"{name}={size}" for name, size in sizes.items()) or "static"

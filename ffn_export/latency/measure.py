@@ -12,10 +12,10 @@ import onnx_ir as ir
 from ffn_export.core import onnx_file
 from ffn_export.core.drawing import draw_all, fit_sizes
 from ffn_export.core.one_line import first_line
-from ffn_export.core.size_label import size_label
 from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.core.types import Array, Progress, silent
+from ffn_export.core.words import size_label
 from ffn_export.errors import FfnExportError, RuntimeUnavailableError, UsageError, did_you_mean
 from ffn_export.latency.ceilings import ceilings
 from ffn_export.latency.competitors import Call, Competitor, prepare

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from ffn_export.core.plain_data import PlainData
 from ffn_export.core.shown import Shown
-from ffn_export.core.size_label import size_label
+from ffn_export.core.words import size_label
 from ffn_export.latency.host import STOLEN
 from ffn_export.runtimes.environment import Environment
 

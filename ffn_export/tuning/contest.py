@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from ffn_export.core.drawing import draw_all
 from ffn_export.core.one_line import first_line
-from ffn_export.core.size_label import size_label
 from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import TensorSpec
+from ffn_export.core.words import size_label
 from ffn_export.latency.competitors import Competitor
 from ffn_export.latency.host import Host
 from ffn_export.latency.interleaving import interleave

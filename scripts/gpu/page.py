@@ -12,7 +12,7 @@ from typing import Any
 
 import dot_chart
 from ffn_export.core.one_line import first_line
-from ffn_export.core.size_label import size_label
+from ffn_export.core.words import size_label
 from ffn_export.reports.markdown_table import markdown_table
 from ffn_export.reports.text_file import write_text
 from ffn_export.runtimes import environment, ort_cuda

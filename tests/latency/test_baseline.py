@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ffn_export.core.size_label import size_label
+from ffn_export.core.words import size_label
 from ffn_export.latency.baseline import compare, compare_twice
 from ffn_export.latency.result import LatencyResult, Measurement, Ratio
 from ffn_export.runtimes.environment import Environment

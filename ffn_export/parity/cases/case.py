@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ffn_export.core.drawing import draw_all, fit_sizes
-from ffn_export.core.size_label import size_label
 from ffn_export.core.tensor_spec import Axis, Dim, TensorSpec, merge_dims
 from ffn_export.core.types import Array
+from ffn_export.core.words import size_label
 from ffn_export.errors import UsageError
 from ffn_export.exporter.samples import as_array, check_samples
 from ffn_export.parity.cases import masks

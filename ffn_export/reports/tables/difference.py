@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ffn_export.core.size_label import size_label
+from ffn_export.core.words import size_label
 from ffn_export.inspection.difference import STATUSES, Difference, Side, WeightPair
 from ffn_export.reports.changed_nodes import MOST_ENTRIES, counts, entries
 from ffn_export.reports.tables.layout import BAD, GOOD, QUIET, UNSURE, Table

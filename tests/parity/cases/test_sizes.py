@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from ffn_export.core.size_label import size_label
 from ffn_export.core.tensor_spec import parse_inputs
+from ffn_export.core.words import size_label
 from ffn_export.parity.cases.sizes.plan import Plan, asked, plan
 from ffn_export.parity.cases.sizes.work import Work
 from tests.fusion.graphs import model

@@ -13,9 +13,9 @@ from typing import Any
 import onnx_ir as ir
 
 from ffn_export.core.one_line import first_line
-from ffn_export.core.size_label import size_label
 from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import Dim, TensorSpec, merge_dims
+from ffn_export.core.words import size_label
 from ffn_export.fusion.functions.inline import all_inlined
 from ffn_export.parity.cases import masks
 from ffn_export.parity.cases.case import Case, sized, sweep

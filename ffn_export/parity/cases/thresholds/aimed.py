@@ -22,10 +22,10 @@ import numpy as np
 import onnx_ir as ir
 
 from ffn_export.core.drawing import draw_all, is_floating
-from ffn_export.core.size_label import size_label
 from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.core.types import Array
+from ffn_export.core.words import size_label
 from ffn_export.fusion import constants
 from ffn_export.fusion.views import is_one_of
 from ffn_export.fusion_check.limits import OutOfTimeError
