@@ -80,11 +80,11 @@ def write_joined(parts: Sequence[Part], directory: Path, name: str) -> Manifest:
     for companion in first.manifest.source.get("files", ()):
         if companion in first.manifest.files and Path(companion).name == companion:  # else it may lie elsewhere
             shutil.copyfile(first.directory / companion, directory / companion)
-    files, known, variants = ModelFiles(directory, f"{MODEL}.data"), _Known(), {}
+    files, known, variants = ModelFiles(directory, f"{MODEL}.data"), dict[_Content, ir.TensorProtocol](), {}
     for part in parts:
         file = MODEL if part is first else f"model-{part.manifest.processor.label}.onnx"
         model = onnx_file.load(part.directory / part.file)
-        known.share(model)
+        _share_weights(model, known)
         files.write(model).replace(directory / file)
         reports = reports_of(directory, file)
         reports.mkdir(exist_ok=True)
@@ -105,21 +105,18 @@ def write_joined(parts: Sequence[Part], directory: Path, name: str) -> Manifest:
     return manifest
 
 
-class _Known:
-    """The weights of several models, by content."""
+_Content = tuple[ir.DataType, tuple[int, ...], bytes]
 
-    def __init__(self) -> None:
-        self._tensors: dict[tuple[ir.DataType, tuple[int, ...], bytes], ir.TensorProtocol] = {}
 
-    def share(self, model: ir.Model) -> None:
-        """Give each weight that an earlier model has too the tensor of that model, in place."""
-        for value, tensor in onnx_file.weights(model):
-            if tensor.dtype == ir.DataType.STRING:
-                continue
-            key = tensor.dtype, tuple(tensor.shape.numpy()), hashlib.sha256(tensor.tobytes()).digest()
-            value.const_value = self._tensors.setdefault(key, tensor)
-            if isinstance(tensor, ir.ExternalTensor):
-                tensor.release()  # else all weights that were read stay mapped
+def _share_weights(model: ir.Model, known: dict[_Content, ir.TensorProtocol]) -> None:
+    """Give each weight that an earlier model has too the tensor of that model, in place."""
+    for value, tensor in onnx_file.weights(model):
+        if tensor.dtype == ir.DataType.STRING:
+            continue
+        key = tensor.dtype, tuple(tensor.shape.numpy()), hashlib.sha256(tensor.tobytes()).digest()
+        value.const_value = known.setdefault(key, tensor)
+        if isinstance(tensor, ir.ExternalTensor):
+            tensor.release()  # else all weights that were read stay mapped
 
 
 def _differences(first: Part, part: Part) -> Iterator[str]:
