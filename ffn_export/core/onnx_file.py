@@ -153,10 +153,9 @@ def save(model: ir.Model, path: Path | str, *, external_above: int = EXTERNAL_AB
     _refuse_other_than_file(path)
     on_disk = [tensor for _, tensor in weights(model) if isinstance(tensor, ir.ExternalTensor)]
     stays = bool(on_disk) and all(_is_inside(tensor, path.parent) for tensor in on_disk)
-    in_memory = weight_bytes(model) - sum(tensor.nbytes for tensor in on_disk)
-    refers = stays and in_memory <= external_above
-    copies = in_memory + sum(tensor.nbytes for tensor in on_disk) > external_above
-    copies = copies or sum(tensor.nbytes for tensor in on_disk) > _INLINE_BELOW_BYTES
+    size, size_on_disk = weight_bytes(model), sum(tensor.nbytes for tensor in on_disk)
+    refers = stays and size - size_on_disk <= external_above
+    copies = size > external_above or size_on_disk > _INLINE_BELOW_BYTES
     external = f"{path.name}.data" if copies and not refers else None
     with writing(path.parent) as scratch:
         try:
