@@ -26,6 +26,7 @@ NORMS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization
 PRODUCTS = ("MatMul", "Gemm", "FusedGemm")
 QUANTIZED = "MatMulNBits"
 INTEGER_PRODUCT = "MatMulIntegerToFloat"
+INTEGER_PRODUCTS = frozenset({INTEGER_PRODUCT, "MatMulInteger", "QLinearMatMul", "DynamicQuantizeMatMul"})
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,14 @@ from ffn_export.core import onnx_file
 from ffn_export.fusion.engine import sorted_nodes
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.report import FusionReport, Site
-from ffn_export.fusion.sites import INTEGER_PRODUCT, QUANTIZED
+from ffn_export.fusion.sites import INTEGER_PRODUCTS, QUANTIZED
 from ffn_export.inspection import facts, regions
 from ffn_export.inspection.open_model import read
 from ffn_export.inspection.result import InspectedSite, Inspection, Part, Weight
 
 LARGEST = 10
 # Operators that read weights in 8 bits or less.
-_QUANTIZED = frozenset(
-    {QUANTIZED, INTEGER_PRODUCT, "MatMulInteger", "QLinearMatMul", "DynamicQuantizeMatMul", "DequantizeLinear"}
-)
+_QUANTIZED = INTEGER_PRODUCTS | {QUANTIZED, "DequantizeLinear"}
 
 
 def inspect(path: Path, target: str = "ort-cpu") -> Inspection:

@@ -19,7 +19,7 @@ from ffn_export.fusion.builder import Names
 from ffn_export.fusion.forms.choice import undo
 from ffn_export.fusion.functions.outline import is_outlined
 from ffn_export.fusion.pipeline import sorted_copy
-from ffn_export.fusion.sites import INTEGER_PRODUCT, QUANTIZED
+from ffn_export.fusion.sites import INTEGER_PRODUCTS, QUANTIZED
 from ffn_export.quantization.blocks import Blocks
 from ffn_export.quantization.blocks import quantized as in_blocks
 from ffn_export.quantization.engines import ENGINES
@@ -30,10 +30,8 @@ from ffn_export.quantization.matrices import add_initializer, drop, read_matrix
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.products import Product, asked_for, by_matrix, is_product, read
 from ffn_export.quantization.result import QuantizationReport, QuantizedWeight
-from ffn_export.quantization.row_scales import BLOCK_OPSET, ROWS_OPSET
+from ffn_export.quantization.row_scales import BLOCK_OPSET, DOMAIN, ROWS_OPSET
 
-DOMAIN = "com.microsoft"
-_OF_INTEGERS = frozenset({INTEGER_PRODUCT, "MatMulInteger", "QLinearMatMul", "DynamicQuantizeMatMul"})
 _UNSEEN = "no sample has numbers at its input that are finite and below 1e12"
 _IN_BODY = "its input is computed in the body of a Loop, a Scan or an If, where samples are not measured"
 _NO_PRODUCT = "there is no product with constant weights"
@@ -153,7 +151,7 @@ def _why_not(model: ir.Model) -> str | None:
     """Return the reason why a model as a whole has no product to quantise, or None."""
     if any(node.op_type == QUANTIZED for node in model.graph.all_nodes()):
         return "its products are in few bits already"
-    if any(node.op_type in _OF_INTEGERS or _has_integers(node) for node in model.graph.all_nodes()):
+    if any(node.op_type in INTEGER_PRODUCTS or _has_integers(node) for node in model.graph.all_nodes()):
         return "its products are in 8-bit integers already"
     if is_outlined(model):
         return "its products are nodes of native kernels: quantize it for another target than ort-native"
