@@ -153,13 +153,11 @@ def _run(
 
     joined: list[Step] = []
     try:
-        if groups:
-            drive(groups, engine, keep)
+        drive(groups, engine, keep)
         joined = joining([step for step in steps if _is_built(step, store.cells)], directory)
         groups = missing(joined, store.cells, directory)
         count += len(groups)
-        if groups:
-            drive(groups, engine, keep)
+        drive(groups, engine, keep)
     finally:  # an interrupted run leaves reports of what is done
         cells = tuple(_in_order(store.cells, [step.name for step in (*steps, *joined)]))
         write_text(matrix_page(cells), directory / PAGE)
