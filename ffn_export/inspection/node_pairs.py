@@ -33,9 +33,7 @@ class NodePairs:
         self._taken: set[ir.Node] = set()
         self._outputs = list(zip(a.graph.outputs, b.graph.outputs, strict=False))
         self._by(lambda n: self._hashes_a[n.outputs[0]], lambda n: self._hashes_b[n.outputs[0]])
-        self._by_unique(
-            lambda node: _weights(node, self._hashes_a, _alike), lambda node: _weights(node, self._hashes_b, _alike)
-        )
+        self._by_unique(lambda n: _weights(n, self._hashes_a), lambda n: _weights(n, self._hashes_b))
         self._grow(_alike)
         self._by_unique(_named, _named)
         self._grow(_alike)
@@ -118,9 +116,9 @@ def _named(node: ir.Node) -> Hashable:
     return (node.name, facts.operator_name(node)) if node.name else None
 
 
-def _weights(node: ir.Node, hashes: dict[ir.Value, str], key: Key) -> Hashable:
+def _weights(node: ir.Node, hashes: dict[ir.Value, str]) -> Hashable:
     read = tuple(hashes.get(v) for v in node.inputs if v is not None and v.is_initializer())
-    return (key(node), read) if read else None
+    return (_alike(node), read) if read else None
 
 
 def _producers(values: Iterable[tuple[ir.Value | None, ir.Value | None]]) -> Iterator[tuple[ir.Node, ir.Node]]:
