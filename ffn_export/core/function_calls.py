@@ -34,8 +34,8 @@ def callees(model: ir.Model) -> dict[Key, Counter[Key]]:
     return {key: _calls(model, function.all_nodes()) for key, function in model.functions.items()}
 
 
-def written_out(model: ir.Model) -> dict[Key, WrittenOut]:
-    """Return the size of each function after inlining.
+def written_out(model: ir.Model) -> WrittenOut:
+    """Return the size of the main graph after inlining.
 
     Raises:
         ValueError: If a function calls itself, directly or through others.
@@ -48,14 +48,8 @@ def written_out(model: ir.Model) -> dict[Key, WrittenOut]:
     found: dict[Key, WrittenOut] = {}
     for key in order:
         found[key] = _sum(len(list(model.functions[key].all_nodes())), called[key], found)
-    return found
-
-
-def graph_written_out(model: ir.Model, found: Mapping[Key, WrittenOut]) -> WrittenOut:
-    """Return the size of the main graph after inlining, from the sizes of its functions."""
     nodes = list(model.graph.all_nodes())
-    calls = _calls(model, nodes)
-    return _sum(len(nodes), Counter({key: count for key, count in calls.items() if key in found}), found)
+    return _sum(len(nodes), _calls(model, nodes), found)
 
 
 def _calls(model: ir.Model, nodes: Iterable[ir.Node]) -> Counter[Key]:

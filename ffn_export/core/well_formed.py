@@ -56,7 +56,7 @@ def faults(model: ir.Model) -> Iterator[str]:
 def _of_functions(model: ir.Model) -> Iterator[str]:
     """Yield faults of functions: recursion, and more nodes or deeper calls than a runtime could inline."""
     try:
-        whole = function_calls.graph_written_out(model, function_calls.written_out(model))
+        whole = function_calls.written_out(model)
     except ValueError as error:
         yield str(error)
     else:

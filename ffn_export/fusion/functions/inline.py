@@ -66,7 +66,7 @@ def _inlined(model: ir.Model, keys: set[_Key]) -> ir.Model:
 def _is_small(model: ir.Model) -> bool:
     """Whether a model has a usual size with all functions inlined: a few lines can expand to 2^60 nodes."""
     try:
-        whole = function_calls.graph_written_out(model, function_calls.written_out(model))
+        whole = function_calls.written_out(model)
     except ValueError:  # one calls itself
         return False
     of_file = len(model.graph) + sum(map(len, model.functions.values()))
