@@ -43,7 +43,7 @@ def known(
         raise UsageError("static scales are calibrated on real inputs: give samples")
     if not options.int8:
         return Known()
-    names = {name for name, _ in groups_of(model, options)}
+    names = groups_of(model, options).keys()
     if samples is None:
         return Known() if drawn is None else Known(_on_drawn(model, names, drawn, threads))
     given, found = samples, statistics(model, names, samples, threads)

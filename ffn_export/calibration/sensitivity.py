@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from ffn_export.core.types import Progress
 from ffn_export.latency.interleaving import interleave
 from ffn_export.quantization.int8 import Known
 from ffn_export.quantization.options import QuantizationOptions
-from ffn_export.quantization.products import read
 from ffn_export.quantization.quantize import groups_of, quantize
 from ffn_export.quantization.result import ROWS, Sensitivity
 from ffn_export.runtimes.ort_session import OrtRunner, make_session
@@ -40,31 +39,22 @@ def sensitivities(
     """
     found = []
     groups = groups_of(model, options)
-    for index, (_, nodes) in enumerate(groups):
+    for index, products in enumerate(groups.values()):
         progress(f"measuring the products of input {index + 1} of {len(groups)}")
-        products = tuple(str(node.outputs[0].name) for node in nodes)
-        alone, _ = quantize(model, options, known, products)
-        found.append(Sensitivity(products, error(alone), saved(_shape(nodes, options), threads)))
+        names = tuple(str(each.node.outputs[0].name) for each in products)
+        alone, _ = quantize(model, options, known, names)
+        widths = (products[0].shape[0], *(each.shape[1] for each in products))
+        found.append(Sensitivity(names, error(alone), saved(widths, threads)))
     return sorted(found, key=lambda each: -each.worth)
 
 
-def _shape(nodes: Sequence[ir.Node], options: QuantizationOptions) -> tuple[int, ...]:
-    """Return the width of an input, and those of the outputs of its products."""
-    sizes = []
-    for node in nodes:
-        product = read(node, options)
-        assert not isinstance(product, str)
-        sizes.append(product.shape)
-    return (sizes[0][0], *(d_out for _, d_out in sizes))
-
-
 @cache
-def saved(shape: tuple[int, ...], threads: int) -> float:
-    """Return the seconds that products of these widths save in 8 bits, timed in turn with float32."""
-    d_in, *widths = shape
+def saved(widths: tuple[int, ...], threads: int) -> float:
+    """Return the seconds that products of an input of this width, and outputs of those behind it, save in 8 bits."""
+    d_in, *d_outs = widths
     draw = np.random.default_rng(0)
     x = ir.val("x", ir.DataType.FLOAT, [ROWS, d_in])
-    drawn = [ir.tensor(draw.standard_normal((d_in, d_out), np.float32), name=f"w{i}") for i, d_out in enumerate(widths)]
+    drawn = [ir.tensor(draw.standard_normal((d_in, d_out), np.float32), name=f"w{i}") for i, d_out in enumerate(d_outs)]
     weights = [ir.val(tensor.name, const_value=tensor) for tensor in drawn]
     nodes = [ir.node("MatMul", [x, weight], name=f"product{i}") for i, weight in enumerate(weights)]
     for index, node in enumerate(nodes):

@@ -138,13 +138,14 @@ def quantize_some(
     return quantized, report
 
 
-def groups_of(model: ir.Model, options: QuantizationOptions) -> list[tuple[str, tuple[ir.Node, ...]]]:
+def groups_of(model: ir.Model, options: QuantizationOptions) -> dict[str, list[Product]]:
     """Return the products that can be quantised, by the names of the inputs that they read."""
-    by_input: dict[str, list[ir.Node]] = {}
+    by_input: dict[str, list[Product]] = {}
     for node in asked_for(model, all_products=options.all_products):
-        if not isinstance(read(node, options), str):
-            by_input.setdefault(str(node.inputs[0].name) if node.inputs[0] is not None else "", []).append(node)
-    return [(name, tuple(nodes)) for name, nodes in by_input.items()]
+        product = read(node, options)
+        if not isinstance(product, str):
+            by_input.setdefault(product.reads, []).append(product)
+    return by_input
 
 
 def _why_not(model: ir.Model) -> str | None:
