@@ -131,7 +131,7 @@ def build_bundle(
         RuntimeUnavailableError: If a runtime requested by name cannot run here.
     """
     get_target(options.target)
-    get_runtimes(options.judges or ())
+    get_runtimes(options.judges() or ())
     if options.target == NATIVE and options.quantization is not None:
         raise UsageError("native kernels quantize by themselves: take --precision int8 in place of --bits and --int8")
     if options.target == "ort-cuda" and options.quantization is not None and options.quantization.int8:
@@ -220,7 +220,7 @@ def _build_in(
         Artifact(stage / MODEL, source, choice.settings),
         source.inputs,
         default_sizes(source.inputs, source.example) if is_timed else (),
-        runtimes=options.judges,
+        runtimes=options.judges(model),
         threads=threads,
         budget=options.bench_budget,
         exported=exported if is_timed else None,
@@ -290,7 +290,8 @@ def _verified(
     progress: Progress,
 ) -> tuple[ir.Model, ParityResult]:
     """Verify the model in a file; if native kernels miss their budget, give some nodes a higher precision."""
-    verify = partial(gate.verify, path, choice, runtimes=options.judges, threads=threads, progress=progress)
+    judges = options.judges(model)
+    verify = partial(gate.verify, path, choice, runtimes=judges, threads=threads, progress=progress)
     parity = verify()
     failing = {each.runtime for each in parity.cases if each.skipped is None and each.failure(parity.tolerances)}
     if options.native is None or options.budget is None or failing != {options.native.name}:

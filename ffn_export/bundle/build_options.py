@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
+import onnx_ir as ir
+
 from ffn_export.errors import UsageError
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.fusion.forms import Forms
+from ffn_export.fusion.functions.contract import DOMAIN
 from ffn_export.fusion.report import SiteKind
 from ffn_export.fusion.targets import NATIVE
 from ffn_export.latency.gate import check_ratio
@@ -106,17 +109,18 @@ class BuildOptions:
         """The runtime of the native kernels in the precision of the build; None with another target."""
         return None if self.precision is None else of_precision(self.precision)
 
-    @property
-    def judges(self) -> Sequence[str] | None:
-        """The runtimes that must judge; None means every runtime that can run the model here.
+    def judges(self, model: ir.Model | None = None) -> Sequence[str] | None:
+        """Return the runtimes that must judge; None means every runtime that can run the model here.
 
         With native kernels, these are the CPU provider, which runs the bodies, and the kernels; those in float32 only
-        where the provider is installed.
+        where the provider is installed, and only if the fused model has a node for them: a module in half precision
+        has none.
         """
         native = self.native
         if native is None:
             return self.runtimes
-        is_needed = native is not FLOAT32 or provider_problem(native.precision) is None
+        has_nodes = model is None or any(node.domain == DOMAIN for node in model.graph.all_nodes())
+        is_needed = native is not FLOAT32 or (has_nodes and provider_problem(native.precision) is None)
         given = self.runtimes or (OrtCpu.name,)
         return tuple(dict.fromkeys((*given, *([native.name] if is_needed else []))))
 

@@ -89,6 +89,18 @@ def test_a_bundle_that_it_verified_is_loaded_on_it(tmp_path: Path) -> None:
     assert session.run({"x": x})["y"].shape == (1, 2, 4)
 
 
+@needs_provider
+def test_a_graph_without_a_node_for_it_is_built_as_without_the_provider(tmp_path: Path) -> None:
+    built = fx.build("d2l-ffn", directory=tmp_path, target="ort-native", dtype="float16", fast=True)
+    assert built.parity is not None
+    assert built.parity.judged == ("ort-cpu",)
+    assert of_runtime(fx.load(built.directory))["provider"] == "CPUExecutionProvider"
+    with pytest.raises(RuntimeUnavailableError, match="claims no node of this model"):
+        fx.build(
+            "d2l-ffn", directory=tmp_path, target="ort-native", dtype="float16", fast=True, runtimes=["ort-native"]
+        )
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_package")
 def test_no_other_provider_takes_its_place(tmp_path: Path) -> None:
