@@ -58,6 +58,14 @@ def all_inlined(model: ir.Model) -> ir.Model:
     return _inlined(model, set(model.functions))
 
 
+def computed(model: ir.Model) -> ir.Model:
+    """Inline every function but those that define a runtime's operator, in a copy: the nodes that runtimes compute.
+
+    Return the model itself if it has none. A function that cannot be inlined stays.
+    """
+    return _inlined(model, {key for key in model.functions if key[0] not in _RUNTIME_DOMAINS})
+
+
 def _inlined(model: ir.Model, keys: set[_Key]) -> ir.Model:
     chosen = keys - set(_partial_calls(model)) - set(_of_other_opsets(model))
     return _most(model, sorted(chosen), [_MOST_TRIALS]) if chosen and _is_small(model) else model

@@ -15,6 +15,7 @@ import onnx_ir as ir
 import torch
 
 from ffn_export.parity.checks.checked_run import CheckedRun
+from ffn_export.parity.checks.computed_nodes import computed_nodes
 from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.reference.module_trace import Watched
 
@@ -45,7 +46,7 @@ def differences(model: ir.Model, watched: Watched) -> tuple[str, ...]:
     numbers = np.unique(np.abs([*_IMPLIED, *watched.numbers]))
     numbers = numbers[np.isfinite(numbers) & (numbers > 0)]
     found = []
-    for node in model.graph.all_nodes():
+    for node in computed_nodes(model):
         if node.op_type not in _DEFAULTS or node.domain not in ("", "com.microsoft"):
             continue
         alpha = node.attributes.get_float("alpha", _DEFAULTS[node.op_type])

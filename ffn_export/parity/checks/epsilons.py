@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping
 import onnx_ir as ir
 
 from ffn_export.fusion import constants
+from ffn_export.fusion.functions.contract import DOMAIN
 from ffn_export.parity.checks.checked_run import CheckedRun
+from ffn_export.parity.checks.computed_nodes import computed_nodes
 from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.reference.module_trace import Watched
 
@@ -54,10 +56,12 @@ def differences(model: ir.Model, watched: Watched) -> tuple[str, ...]:
 
 def _epsilons(model: ir.Model) -> Iterator[tuple[str, float, float]]:
     """Yield each epsilon of a graph: the node, the number, and its relative rounding error."""
-    for node in model.graph.all_nodes():
+    for node in computed_nodes(model):
         name = f"node {node.name!r} ({node.op_type})"
         if node.op_type in _NORMS and node.domain in ("", "com.microsoft"):
             yield name, node.attributes.get_float("epsilon", _NORMS[node.op_type]), _ROUNDING
+        if node.domain == DOMAIN and "epsilon" in node.attributes:
+            yield name, node.attributes.get_float("epsilon"), _ROUNDING
         if node.op_type == "Add" and node.domain == "" and _is_rooted(node):
             for value in node.inputs:
                 number = constants.number(value)

@@ -9,7 +9,10 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from ffn_export.fusion.activations import operator_activation
+from ffn_export.fusion.functions.contract import DOMAIN
+from ffn_export.fusion.views import string_of
 from ffn_export.parity.checks.checked_run import CheckedRun
+from ffn_export.parity.checks.computed_nodes import computed_nodes
 from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.reference.module_trace import GeluKind, Watched
 
@@ -34,6 +37,10 @@ def differences(model: ir.Model, watched: Watched) -> tuple[str, ...]:
     kinds = " and ".join(sorted(watched.gelus))
     return tuple(
         f"node {node.name!r} ({node.op_type}) is a GELU with {kind}, PyTorch computes it with {kinds}"
-        for node in model.graph.all_nodes()
-        if (kind := _KINDS.get(operator_activation(node))) is not None and kind not in watched.gelus
+        for node in computed_nodes(model)
+        if (kind := _KINDS.get(_activation(node))) is not None and kind not in watched.gelus
     )
+
+
+def _activation(node: ir.Node) -> str | None:
+    return string_of(node, "activation", "") if node.domain == DOMAIN else operator_activation(node)

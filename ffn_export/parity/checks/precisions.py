@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from ffn_export.fusion import constants
 from ffn_export.parity.checks.checked_run import CheckedRun
+from ffn_export.parity.checks.computed_nodes import computed_nodes
 from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.reference.module_trace import Watched
 
@@ -30,7 +31,7 @@ def check(run: CheckedRun) -> CheckResult | None:
 def differences(model: ir.Model, watched: Watched) -> Iterator[str]:
     """Yield one line for each cast of a computed value to a narrower dtype that no tensor of the module has."""
     least = min((torch_dtype.itemsize for torch_dtype in watched.dtypes), default=0)
-    for node in model.graph.all_nodes():
+    for node in computed_nodes(model):
         if node.op_type != "Cast" or node.domain != "" or constants.evaluate(node.inputs[0]) is not None:
             continue
         to = ir.DataType(node.attributes.get_int("to", ir.DataType.FLOAT.value))

@@ -19,6 +19,7 @@ from ffn_export.parity.cases.case import Case
 from ffn_export.parity.cases.chosen import chosen_cases
 from ffn_export.parity.checks import interface, properties
 from ffn_export.parity.checks.checked_run import CheckedRun
+from ffn_export.parity.checks.computed_nodes import computed_nodes
 from ffn_export.parity.checks.registry import run_checks
 from ffn_export.parity.checks.weights import Weights, compare_weights
 from ffn_export.parity.judging.causes import Causes
@@ -101,8 +102,9 @@ def run_cases(
         has_budget=tolerances is not None and tolerances.relative_l2 is not None,
     )
     cases = chosen.cases
-    imprecise = {name: imprecise_operators(model.graph.all_nodes(), name) for name in loaded}
-    known = of_operators(model.graph.all_nodes())
+    nodes = tuple(computed_nodes(model))
+    imprecise = {name: imprecise_operators(nodes, name) for name in loaded}
+    known = of_operators(nodes)
     causes = Causes(artifact, tolerances or Tolerances())
 
     def judged(numbered: tuple[int, Case]) -> tuple[tuple[CaseResult, ...], Mapping[tuple[str, int], str]]:

@@ -102,3 +102,28 @@ def test_the_epsilon_of_a_norm_over_other_axes(norm: nn.Module) -> None:
     node.attributes["epsilon"] = ir.AttrFloat32("epsilon", 1.2e-5)
     (line,) = found(model, source)
     assert "has epsilon 1.2e-05" in line
+
+
+@pytest.fixture
+def outlined() -> tuple[Source, ir.Model]:
+    """A norm in the node of a linear layer that native kernels compute, and in the body of the node."""
+    source = from_module(nn.Sequential(nn.LayerNorm(8, eps=1e-12), nn.Linear(8, 4)), {"input": "float32[batch,8]"})
+    return source, fuse(export_source(source), "ort-native")[0]
+
+
+def test_the_epsilon_that_native_kernels_compute_with(outlined: tuple[Source, ir.Model]) -> None:
+    source, model = outlined
+    assert found(model, source) == ()
+    (node,) = model.graph
+    node.attributes["epsilon"] = ir.AttrFloat32("epsilon", 1e-11)
+    (line,) = found(model, source)
+    assert "(Linear) has epsilon 1e-11" in line
+
+
+def test_the_epsilon_within_a_function(outlined: tuple[Source, ir.Model]) -> None:
+    source, model = outlined
+    (function,) = model.functions.values()
+    norm = next(node for node in function if node.op_type == "LayerNormalization")
+    norm.attributes["epsilon"] = ir.AttrFloat32("epsilon", 1e-11)
+    (line,) = found(model, source)
+    assert "(LayerNormalization) has epsilon 1e-11" in line

@@ -69,6 +69,23 @@ def test_the_other_kind_is_named(kind: str, other: str) -> None:
     assert line.endswith(f"PyTorch computes it with {other}")
 
 
+def test_the_kind_in_a_node_of_native_kernels_and_in_its_body() -> None:
+    module = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8)).eval()
+    model, _ = fuse(export(module, {"input": INPUTS["x"]}), "ort-native")
+    (node,), (body,) = model.graph, model.functions.values()
+    source = from_module(module, {"input": INPUTS["x"]})
+    watched = watch(source, sweep(source.inputs)[0].feeds(source.inputs))
+    assert differences(model, watched) == ()
+    node.attributes["activation"] = ir.AttrString("activation", "gelu_tanh")
+    (line,) = differences(model, watched)
+    assert "(FeedForward) is a GELU with tanh" in line
+    node.attributes["activation"] = ir.AttrString("activation", "gelu")
+    gelu = next(each for each in body if each.op_type == "Gelu")
+    gelu.attributes["approximate"] = ir.AttrString("approximate", "tanh")
+    (line,) = differences(model, watched)
+    assert "(Gelu) is a GELU with tanh" in line
+
+
 @pytest.mark.parametrize(
     "beside",
     [
