@@ -107,8 +107,8 @@ def _tried(model: ir.Model, keys: set[_Key]) -> ir.Model | None:
     """Inline functions in a copy; return None if one of them fails."""
     if not keys:
         return model
-    trial = model.clone()
     try:
+        trial = model.clone()  # fails where a function reads a value that it does not have
         with quiet():
             InlinePass(criteria=lambda function: function.identifier() in keys)(trial)
     except Exception as error:  # noqa: BLE001 - whatever the pass raises of a function

@@ -133,3 +133,10 @@ def test_functions_that_come_to_few_nodes_are_inlined() -> None:
 def test_functions_that_call_each_other_stay() -> None:
     model = ir.from_proto(RECIPES["mutually_recursive_functions"]())
     assert inline.inlined(model) is model
+
+
+def test_a_function_that_reads_what_it_does_not_have_stays() -> None:
+    of = ir.from_onnx_text("""<ir_version: 10, opset_import: ["": 20, "own": 1]>
+        g (float[n,4] x) => (float[n,4] y) { y = own.f(x) }
+        <domain: "own", opset_import: ["": 20]> f (x) => (y) { y = Add(x, missing) }""")
+    assert inline.all_inlined(of) is of

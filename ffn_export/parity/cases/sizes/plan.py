@@ -57,7 +57,7 @@ class Plan:
 def plan(model: ir.Model, specs: Sequence[TensorSpec], example: Mapping[str, int], seed: int) -> Plan:
     """Return the cases of a sweep over a model's inputs."""
     core = sweep(specs, example, seed)
-    model = all_inlined(model.clone()) if model.functions else model
+    model = all_inlined(model)
     work = Work.of(model).of_sizes(specs)
     dims = list(merge_dims(specs).values())
     spent = sum(work(case.sizes) for case in core)
