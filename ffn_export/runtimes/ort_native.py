@@ -70,7 +70,7 @@ class OrtNative(Runtime):
         session = make_session(self.model_of(artifact), artifact.settings, threads, provider=self.provider)
         if NAME not in operators_by_provider(session):
             raise RuntimeUnavailableError(
-                f"{NAME} claims no node of this model: it takes what `fuse --target ort-native` writes, in float32"
+                f"{NAME} claims no node of this model: `fuse --target ort-native` writes its nodes, for float32 alone"
             )
         return session
 
