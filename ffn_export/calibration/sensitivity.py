@@ -50,7 +50,7 @@ def sensitivities(
 
 @cache
 def saved(widths: tuple[int, ...], threads: int) -> float:
-    """Return the seconds that products of an input of this width, and outputs of those behind it, save in 8 bits."""
+    """Return the seconds that 8 bits save for the products of an input: its width, then those of their outputs."""
     d_in, *d_outs = widths
     draw = np.random.default_rng(0)
     x = ir.val("x", ir.DataType.FLOAT, [ROWS, d_in])

@@ -12,6 +12,7 @@ from ffn_export.core.drawing import draw_all, fit_sizes
 from ffn_export.core.tapped_graphs import observed
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.core.types import Array
+from ffn_export.fusion.pipeline import sorted_copy
 from ffn_export.parity.cases.masks import all_seen
 from ffn_export.quantization.products import LARGEST
 from ffn_export.quantization.smoothing import Channels
@@ -131,7 +132,7 @@ def watched(
     if not names:
         return
     parts = list(batches(samples, model))
-    runner = load_in_place(observed(model, names), threads)
+    runner = load_in_place(observed(sorted_copy(model) or model, names), threads)
     for feeds in parts:
         seen = {**feeds, **runner.run(feeds)}
         for name in names:

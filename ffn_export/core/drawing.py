@@ -45,7 +45,7 @@ def is_floating(array: Array) -> bool:
 def trace_sizes(specs: Iterable[TensorSpec], least: int = 2) -> dict[str, int]:
     """Return distinct sizes to trace with, one for each symbolic dimension, within its bounds.
 
-    None is below ``least``, unless its bounds are.
+    No size is below ``least``, unless its bounds are.
     """
     sizes: dict[str, int] = {}
     for dim in merge_dims(specs).values():

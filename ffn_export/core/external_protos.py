@@ -41,7 +41,7 @@ def _described(tensor: onnx.TensorProto, is_initializer: bool) -> ExternalTensor
 
 def _kept_outside(proto: onnx.ModelProto) -> Iterator[tuple[onnx.TensorProto, bool]]:
     """Yield every external tensor of a model, and whether it is an initializer."""
-    for graph in _graphs(proto):
+    for graph in all_graphs(proto):
         for tensor in filter(_is_external, graph.initializer):
             yield tensor, True
         for sparse in graph.sparse_initializer:
@@ -51,9 +51,8 @@ def _kept_outside(proto: onnx.ModelProto) -> Iterator[tuple[onnx.TensorProto, bo
 
 
 def _attributes(proto: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
-    for nodes in (*(graph.node for graph in _graphs(proto)), *(function.node for function in proto.functions)):
-        for node in nodes:
-            yield from node.attribute
+    for node in all_nodes(proto):
+        yield from node.attribute
     for function in proto.functions:
         yield from function.attribute_proto
 
@@ -71,20 +70,20 @@ def _is_external(tensor: onnx.TensorProto) -> bool:
     return tensor.data_location == onnx.TensorProto.EXTERNAL or bool(tensor.external_data)
 
 
-def _graphs(proto: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    """Return every graph of a model: the main graph, training graphs, and the subgraphs of these and of functions."""
+def all_nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Yield every node of a model: those of all graphs, and of functions."""
+    for nodes in (*(graph.node for graph in all_graphs(proto)), *(function.node for function in proto.functions)):
+        yield from nodes
+
+
+def all_graphs(proto: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    """Yield every graph of a model: the main graph, training graphs, and the subgraphs of these and of functions."""
     waiting = [proto.graph]
     for training in proto.training_info:
         waiting += [training.initialization, training.algorithm]
     for function in proto.functions:
         waiting += _bodies(function.attribute_proto)
         waiting += (body for node in function.node for body in _bodies(node.attribute))
-    return graphs_below(waiting)
-
-
-def graphs_below(graphs: Iterable[onnx.GraphProto]) -> Iterator[onnx.GraphProto]:
-    """Yield graphs and their subgraphs, at any depth."""
-    waiting = list(graphs)
     while waiting:
         graph = waiting.pop()
         yield graph

@@ -220,7 +220,8 @@ def leave_weights_in(path: Path, model: ir.Model) -> None:
 
 def read_weights_in(model: ir.Model, directory: Path) -> None:
     """Read the weights that are in files of a directory into memory, so that the model outlives the directory."""
-    for value, tensor in weights(model):
+    for value in [value for value, _ in weights(model)]:  # a list of tensors would keep the mappings of all
+        tensor = value.const_value
         if isinstance(tensor, ir.ExternalTensor) and Path(tensor.path).is_relative_to(directory):
             value.const_value = _read_without_mapping(tensor)
 

@@ -73,7 +73,7 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def read_json(path: Path, most: int = _MOST_JSON_BYTES) -> Any:
-    """Read a strict JSON file of at most ``most`` bytes: UTF-8, unique keys, finite numbers, integers of 64 bits.
+    """Read a strict JSON file of at most ``most`` bytes: UTF-8, unique keys, finite numbers, no integer above 64 bits.
 
     Raises:
         UsageError: If the file cannot be read or is not strict JSON.

@@ -8,12 +8,12 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from ffn_export.core.external_protos import graphs_below
+from ffn_export.core.external_protos import all_graphs, all_nodes
 
 
 def densify(proto: onnx.ModelProto) -> None:
     """Replace every sparse constant of a model by a dense one, in place."""
-    for graph in graphs_below([proto.graph]):
+    for graph in all_graphs(proto):
         for sparse in graph.sparse_initializer:
             graph.initializer.append(_dense(sparse))
         del graph.sparse_initializer[:]
@@ -34,7 +34,6 @@ def _dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
 
 
 def _sparse_constants(proto: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
-    for nodes in (*(graph.node for graph in graphs_below([proto.graph])), *(each.node for each in proto.functions)):
-        for node in nodes:
-            if node.op_type == "Constant":
-                yield from (attribute for attribute in node.attribute if attribute.HasField("sparse_tensor"))
+    for node in all_nodes(proto):
+        if node.op_type == "Constant":
+            yield from (attribute for attribute in node.attribute if attribute.HasField("sparse_tensor"))

@@ -8,7 +8,7 @@ from ffn_export.core.types import Progress
 
 
 def steps(names: Sequence[str], progress: Progress) -> Callable[[str], Progress]:
-    """Return a function that starts a step: it takes its name, one of those in order, and returns its progress.
+    """Return a function that starts a step: it takes one of the names, which are in order, and returns its progress.
 
     Example:
         >>> start = steps(["fuse", "verify", "time"], print)

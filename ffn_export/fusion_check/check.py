@@ -49,7 +49,7 @@ def fuse_checked(
 ) -> tuple[ir.Model, FusionReport]:
     """Fuse the feed-forward and norm nodes of a model, and undo rewrites that change its results.
 
-    Arguments and result are those of :func:`ffn_export.fuse`; ``clock`` returns the time in seconds.
+    Arguments and result are those of :func:`ffn_export.fuse`, with a model in memory; ``clock`` returns seconds.
 
     Raises:
         UsageError: If no target has this name, or the target does not offer these forms.

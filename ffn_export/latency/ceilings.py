@@ -36,8 +36,8 @@ _AGAIN = 3
 def ceilings(threads: int, weights: int, reached: float = 0.0) -> Ceilings:
     """Measure both limits, from the fastest run of this process: a limit holds for an undisturbed machine.
 
-    They are measured again while a model has reached more operations in a second. The threads of a session may share a
-    processor for as long as it is timed. A new session has new threads. The weights of the model are given in bytes.
+    They are measured again while a model has ``reached`` more operations in a second than the limit. The threads of a
+    session may share a processor for as long as it is timed. A new session has new threads. ``weights`` are in bytes.
     """
     found = _measured(threads, weights)
     for _ in range(_AGAIN):
@@ -60,7 +60,7 @@ _shortest: dict[tuple[int, int, int, int, bool], float] = {}
 def _seconds(m: int, k: int, n: int, threads: int, *, is_weight: bool) -> float:
     """Return the shortest time of a product of ``[m, k]`` and ``[k, n]``.
 
-    If the second matrix is a weight, it is an initializer, which is packed ahead.
+    With ``is_weight``, the second matrix is an initializer, which is packed ahead.
     """
     key = (m, k, n, threads, is_weight)
     runs = interleave({"product": _calls(*key)}, _BUDGET)["product"]

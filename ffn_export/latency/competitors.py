@@ -37,9 +37,9 @@ class Competitor:
 
 
 def prepare(runners: Mapping[Competitor, Sequence[Runner]], feeds: Mapping[str, Array]) -> dict[Competitor, list[Call]]:
-    """Return the calls to time on inputs in host memory, one for each session of a competitor without copies.
+    """Return the calls to time, one for each session of a competitor. The inputs are in host memory.
 
-    A runtime whose runners copy is two competitors: without copies, and with them.
+    ``runners`` has competitors without copies. A runtime whose runners copy is two: without copies, and with them.
     """
     calls: dict[Competitor, list[Call]] = {}
     for who, sessions in runners.items():

@@ -60,7 +60,7 @@ class Format:
         help: Help text of the option.
         function: ``module:function`` in this package that converts a :class:`Verification` to text. It is imported on
             use, since the HTML page needs libraries that the command line does not.
-        begins: What its files begin with. A report takes the place of a file that begins so, and of no other.
+        begins: What its files begin with. A report replaces only a file that is blank, or begins as that of a format.
         commands: Whether its lines are commands of a CI runner. It escapes the text in them itself.
     """
 

@@ -65,7 +65,7 @@ class Contest:
     ) -> tuple[Pair, ...]:
         """Return the candidate's times over the other's, in the order of tokens.
 
-        The seconds of timed runs are those of the contest unless a budget is given; the seed is that of the inputs.
+        ``budget`` is the seconds of timed runs, None for those of the contest. ``seed`` draws the inputs.
         """
         both = {"candidate": candidate, "other": other}
         runners = {name: [self.load(each)] for name, each in both.items()}

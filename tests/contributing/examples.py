@@ -1,7 +1,7 @@
 """The worked examples of CONTRIBUTING.md: reads their blocks, and applies them to a copy of the repository.
 
 A block of Python that begins with ``# path`` is a new file. A block of ``diff`` changes the file behind ``---``: each
-hunk is found by its lines, which must be in the file once.
+hunk is found by its lines, which must be in the file once, unless it was applied before.
 """
 
 from __future__ import annotations

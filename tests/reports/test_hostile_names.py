@@ -106,6 +106,7 @@ def test_json_keeps_its_data() -> None:
 def test_reports(hostile: ParityResult) -> None:
     for each in FORMATS:
         text = each.text(Verification(hostile))
+        assert each.begins.strip()
         assert text.startswith(each.begins)
         if each.commands:
             text = "".join(without_own_command(line) for line in text.splitlines(keepends=True))
