@@ -61,7 +61,7 @@ def _is_link(link: str, node: ir.Node, before: ir.Node | None, x: ir.Value | Non
         return is_standard(node, "Mul") and before is not None and x in read
     wanted = number_of(link)
     if wanted is None:
-        return link == node.op_type
+        return link == node.op_type and len(read) == 1
     value, number = unscaled(node.outputs[0])
     rounding = constants.rounding(wanted, value.dtype or ir.DataType.FLOAT)
     return value is not node.outputs[0] and abs(number - wanted) <= rounding

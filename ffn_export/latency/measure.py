@@ -33,8 +33,6 @@ from ffn_export.runtimes.registry import RUNTIMES, get_runtime, get_runtimes
 from ffn_export.runtimes.torch_eager import torch_threads_kept
 
 BASELINE = "torch"
-# Runtimes whose default session is timed on the plain export.
-_WITH_DEFAULT = ("ort-cpu", "ort-cuda")
 
 
 @torch_threads_kept()
@@ -161,7 +159,8 @@ def _load(
         if exported is not None:
             plain = replace(plain, settings=default_session(exported))
             onnx_file.save(exported, Path(scratch) / "exported.onnx")
-            competitors += [replace(who, default=True) for who in competitors if who.runtime in _WITH_DEFAULT]
+            with_default = [who for who in competitors if get_runtime(who.runtime).has_ort_kernels]
+            competitors += [replace(who, default=True) for who in with_default]
 
         def load(who: Competitor) -> Runner:
             return get_runtime(who.runtime).load(plain if who.default else artifact, threads)

@@ -80,12 +80,15 @@ class Runtime(ABC):
         by_default: Whether it judges and is timed without being asked for by name.
         last_resort: Whether it judges, unasked, a model that no default runtime can load.
         runs_module: Whether it runs the PyTorch module instead of the model.
+        has_ort_kernels: Whether it runs the kernels of ONNX Runtime: their known errors are excused, and its default
+            session on the plain export is timed beside it.
     """
 
     name: str
     by_default: bool = False
     last_resort: bool = False
     runs_module: bool = False
+    has_ort_kernels: bool = False
 
     @abstractmethod
     def unavailable(self, artifact: Artifact) -> str | None:

@@ -14,6 +14,7 @@ class OrtCpu(Runtime):
 
     name = "ort-cpu"
     by_default = True
+    has_ort_kernels = True
 
     def unavailable(self, artifact: Artifact) -> str | None:
         """Return why the package or model is missing, or None; missing kernels show only in loading."""

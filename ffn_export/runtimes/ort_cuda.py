@@ -22,4 +22,5 @@ class OrtCuda(OrtAccelerator):
 
     name = "ort-cuda"
     by_default = True
+    has_ort_kernels = True
     accelerator = CUDA

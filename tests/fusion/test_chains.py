@@ -45,6 +45,8 @@ def test_every_spelling(chain: tuple[str, ...], body: str) -> None:
         (SQUARED, "a = Sigmoid(x) b = Mul(a, x) y = Mul(b, x)"),
         (SQUARED, "a = Sigmoid(x) b = Mul(a, a) y = Add(b, x)"),
         (SQUARED, "a = Sigmoid(x) y = Mul(a, a)"),
+        (("Tanh", "Sub"), "a = Tanh(x) y = Sub(a, x)"),
+        (("Pow",), "y = Pow(x, three)"),
     ],
 )
 def test_another_function(chain: tuple[str, ...], body: str) -> None:

@@ -70,7 +70,7 @@ def _measured(cuts: Cuts, names: list[str], tolerances: Tolerances, ill_conditio
                 baselines[counterpart],
                 tolerances,
                 moved.get(counterpart, 0.0),
-                excused=bool(imprecise_operators(nodes, runtime)),
+                excused=bool(imprecise_operators(nodes, cuts.suspect.runtime)),
                 caveats=excuses,
             )
         )

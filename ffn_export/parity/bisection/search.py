@@ -145,7 +145,7 @@ class Search:
                 return replace(blank, reason=reason), None
             given = _by_own_names(mine, inputs, feeds)
             own = Side(_written_out(mine, given, running, self.suspect.runtime), self.suspect.runtime, given)
-            imprecise = imprecise_operators(own.graph.model.graph.all_nodes(), own.runtime.name)
+            imprecise = imprecise_operators(own.graph.model.graph.all_nodes(), own.runtime)
             whole = WholeGraph(
                 self.suspect.path,
                 own.runtime,

@@ -28,6 +28,11 @@ class CheckResult(PlainData):
     findings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """One line for each reason of failure: the findings, or the words of a failed check that lists none."""
+        return self.findings or ((self.words,) if self.verdict == "failed" else ())
+
     @classmethod
     def of(cls, name: str, holds: str, findings: tuple[str, ...], notes: tuple[str, ...] = ()) -> CheckResult:
         """Return the result of a check that passes unless it finds something.

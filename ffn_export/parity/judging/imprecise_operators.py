@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # results know these operators, and reports load results only
     import onnx_ir as ir
 
+    from ffn_export.runtimes.base import Runtime
+
 _IN_ORDER = "is less accurate than the plain nodes: it sums a row in float32, one element after the other"
 
 # ``domain::Operator`` -> reason. Measured with onnxruntime 1.31 on one CPU in float32, on 64 rows with a mean of 1,000
@@ -23,13 +25,13 @@ IMPRECISE: Mapping[str, str] = {
     "com.microsoft::SkipSimplifiedLayerNormalization": _IN_ORDER,
 }
 
-# Runtimes with these kernels. ONNX's evaluator uses NumPy, which sums in pairs, so it gets no excuse.
-_RUNTIMES = frozenset({"ort-cpu", "ort-cuda"})
 
+def imprecise_operators(nodes: Iterable[ir.Node], runtime: Runtime) -> tuple[str, ...]:
+    """Return the imprecise operators that a runtime executes among nodes, as sorted ``domain::Operator``.
 
-def imprecise_operators(nodes: Iterable[ir.Node], runtime: str) -> tuple[str, ...]:
-    """Return the imprecise operators that a runtime executes among nodes, as sorted ``domain::Operator``."""
-    if runtime not in _RUNTIMES:
+    ONNX's evaluator uses NumPy, which sums in pairs, so it gets no excuse.
+    """
+    if not runtime.has_ort_kernels:
         return ()
     present = {f"{node.domain}::{node.op_type}" for node in nodes}
     return tuple(sorted(present & IMPRECISE.keys()))

@@ -204,7 +204,7 @@ class ParityResult(PlainData, Shown):
     @property
     def failures(self) -> tuple[str, ...]:
         """Every reason of failure, one line each."""
-        found = [finding for check in self.checks for finding in check.findings]
+        found = [fault for check in self.checks for fault in check.faults]
         found += [f for each in self.weights if (f := verdict.weight_failure(each, self.tolerances)) is not None]
         cases = [
             (case, failure)

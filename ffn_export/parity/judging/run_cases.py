@@ -103,7 +103,7 @@ def run_cases(
     )
     cases = chosen.cases
     nodes = tuple(computed_nodes(model))
-    imprecise = {name: imprecise_operators(nodes, name) for name in loaded}
+    imprecise = {name: imprecise_operators(nodes, get_runtime(name)) for name in loaded}
     known = of_operators(nodes)
     causes = Causes(artifact, tolerances or Tolerances())
 

@@ -30,8 +30,8 @@ FFN_INLINE Float sub(Float a, Float b) { return _mm256_sub_ps(a, b); }
 FFN_INLINE Float mul(Float a, Float b) { return _mm256_mul_ps(a, b); }
 FFN_INLINE Float div(Float a, Float b) { return _mm256_div_ps(a, b); }
 FFN_INLINE Float fma(Float a, Float b, Float c) { return _mm256_fmadd_ps(a, b, c); }  // a b + c
-// sum + a b, by the form of FMA that writes to the register of the sum. With the intrinsic, GCC mixes the three forms in
-// a micro-kernel, which then takes longer.
+// sum + a b, by the form of FMA that writes to the register of the sum. With the intrinsic, GCC mixes the three forms
+// in a micro-kernel, which then takes longer.
 FFN_INLINE Float plus_product(Float sum, Float a, Float b) {
   __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
   return sum;

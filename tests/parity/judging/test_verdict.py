@@ -26,6 +26,8 @@ from ffn_export.parity.judging.metrics import compare
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.runtime_quirks import DROPS_NAN, FLUSHES_DENORMALS, ORDERS_NAN, SPREADS_INFINITY
 from ffn_export.parity.judging.tolerances import Tolerances
+from ffn_export.runtimes.ort_cpu import OrtCpu
+from ffn_export.runtimes.registry import get_runtime
 from tests.fusion.graphs import model
 
 
@@ -178,8 +180,22 @@ def test_axes_of_size_1_and_their_order_tell_no_constant_from_a_parameter() -> N
 
 def test_operators_are_imprecise_in_a_runtime_with_their_kernels() -> None:
     of = model("t = com.microsoft.SkipLayerNormalization(x, x, g) y = Relu(t)", "float[8] g = {1,1,1,1,1,1,1,1}")
-    assert imprecise_operators(of.graph.all_nodes(), "ort-cpu") == ("com.microsoft::SkipLayerNormalization",)
-    assert imprecise_operators(of.graph.all_nodes(), "reference") == ()
+    found = {name: imprecise_operators(of.graph.all_nodes(), get_runtime(name)) for name in ("ort-cpu", "reference")}
+    assert found == {"ort-cpu": ("com.microsoft::SkipLayerNormalization",), "reference": ()}
+
+
+def test_a_runtime_that_is_a_kind_of_another_has_its_kernels() -> None:
+    class Plain(OrtCpu):
+        name = "ort-plain"
+
+    of = model("t = com.microsoft.SkipLayerNormalization(x, x, g) y = Relu(t)", "float[8] g = {1,1,1,1,1,1,1,1}")
+    assert imprecise_operators(of.graph.all_nodes(), Plain()) == ("com.microsoft::SkipLayerNormalization",)
+
+
+def test_a_failed_check_without_findings_is_a_failure() -> None:
+    assert CheckResult("own", "failed", "a node prints").faults == ("a node prints",)
+    assert CheckResult("own", "failed", "two", ("a", "b")).faults == ("a", "b")
+    assert CheckResult("own", "warned", "a node prints").faults == ()
 
 
 @pytest.mark.parametrize(("findings", "words"), [((), "fine"), (("a",), "a"), (("a", "b"), "a (and 1 more)")])

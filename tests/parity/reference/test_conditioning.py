@@ -24,6 +24,7 @@ from ffn_export.parity.judging.run_cases import run_cases
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.parity.reference.conditioning import allowed, comparable, measured, movement
 from ffn_export.parity.reference.references import TorchReference
+from ffn_export.runtimes.registry import get_runtime
 from tests.parity import add_norms
 from tests.parity.faults import edit
 
@@ -110,8 +111,8 @@ def test_the_skip_operator_is_warned_with_its_factor(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_evaluators_own_formula_needs_no_excuse(tmp_path: Path) -> None:
     source, path = add_norms.fused(add_norms.layer_norm, "ort", tmp_path)
-    assert imprecise_operators(onnx_file.load(path).graph.all_nodes(), "reference") == ()
-    assert imprecise_operators(onnx_file.load(path).graph.all_nodes(), "ort-cpu") == (SKIP,)
+    assert imprecise_operators(onnx_file.load(path).graph.all_nodes(), get_runtime("reference")) == ()
+    assert imprecise_operators(onnx_file.load(path).graph.all_nodes(), get_runtime("ort-cpu")) == (SKIP,)
     assert statuses(on(path, source, "offset", runtime="reference")) == ["passed"]
 
 
