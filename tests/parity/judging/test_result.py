@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.judging.measures import Deviation, OutputMetrics, UntracedConstant
 from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.runtime_quirks import EMPTY_TENSORS, MEANING, ORDERS_NAN, SUMS_IN_ORDER
@@ -38,6 +39,21 @@ def test_more_cases_skipped_than_compared_is_a_warning() -> None:
 
 def test_conditioning_explains_a_multiple_of_itself() -> None:
     assert explained_ulps(3.0, Tolerances()) == 3.0 * Tolerances().explained_factor
+
+
+@pytest.mark.parametrize(
+    ("check", "failures"),
+    [
+        (CheckResult("own", "failed", "a node prints"), ("a node prints",)),
+        (CheckResult("own", "failed", "a (and 1 more)", ("a", "b")), ("a", "b")),
+        (CheckResult("own", "warned", "a node prints"), ()),
+    ],
+)
+def test_a_failed_check_fails_the_verification_with_findings_or_without(
+    check: CheckResult, failures: tuple[str, ...]
+) -> None:
+    judged = replace(result(case()), checks=(check,))
+    assert (judged.failures, judged.passed) == (failures, not failures)
 
 
 def test_why_nothing_was_judged() -> None:

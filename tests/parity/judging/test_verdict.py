@@ -192,12 +192,6 @@ def test_a_runtime_that_is_a_kind_of_another_has_its_kernels() -> None:
     assert imprecise_operators(of.graph.all_nodes(), Plain()) == ("com.microsoft::SkipLayerNormalization",)
 
 
-def test_a_failed_check_without_findings_is_a_failure() -> None:
-    assert CheckResult("own", "failed", "a node prints").faults == ("a node prints",)
-    assert CheckResult("own", "failed", "two", ("a", "b")).faults == ("a", "b")
-    assert CheckResult("own", "warned", "a node prints").faults == ()
-
-
 @pytest.mark.parametrize(("findings", "words"), [((), "fine"), (("a",), "a"), (("a", "b"), "a (and 1 more)")])
 def test_a_check_fails_by_its_findings(findings: tuple[str, ...], words: str) -> None:
     check = CheckResult.of("interface", "fine", findings, ("a note",))
