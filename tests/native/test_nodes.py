@@ -101,6 +101,19 @@ def test_a_residual_may_be_constant() -> None:
     compare(model("Linear", fed, constants), fed)
 
 
+@pytest.mark.parametrize("norm", ["", "pre_layer", "post_rms"])
+@pytest.mark.parametrize(
+    ("x", "residual"),
+    [((2, 3, 8), (1, 3, 8)), ((2, 3, 8), (2, 3, 1)), ((2, 1, 8), (1, 3, 8)), ((3, 8), (2, 3, 8)), ((2, 3, 8), (8,))],
+)
+def test_a_residual_is_broadcast_as_in_the_body(x: tuple[int, ...], residual: tuple[int, ...], norm: str) -> None:
+    constants, attributes = norm_of(norm, 8, 8)
+    fed = {"x": drawn(*x), "residual": drawn(*residual)}
+    compare(model("Linear", fed, {"w": drawn(8, 8)} | constants, **attributes), fed)
+    weights = {"w1": drawn(8, 12), "b1": drawn(12), "w2": drawn(12, 8)}
+    compare(model("FeedForward", fed, weights | constants, activation="relu", **attributes), fed)
+
+
 def attention(
     batch: int,
     heads: int,
@@ -143,6 +156,17 @@ def test_a_bias_is_broadcast(shape: tuple[int, ...]) -> None:
     compare(*attention(2, 4, 2, 19, 19, 8, packed=True, bias=drawn(*shape)))
 
 
+@pytest.mark.parametrize("batches", [(1, 3, 3, 3), (3, 1, 1, 1), (3, 3, 1, 3), (1, 1, 1, 3), (1, 3, 1, 1)])
+def test_batches_are_broadcast_as_in_the_body(batches: tuple[int, ...]) -> None:
+    data, fed = attention(3, 4, 2, 5, 7, 8, bias=drawn(3, 1, 1, 7))
+    compare(data, {name: value[:batch] for (name, value), batch in zip(fed.items(), batches, strict=True)})
+
+
+def test_a_bias_of_several_batches_repeats_packed_values() -> None:
+    data, fed = attention(1, 4, 2, 5, 5, 8, packed=True, bias=drawn(3, 1, 1, 5))
+    compare(data, fed)
+
+
 @pytest.mark.parametrize("length", [600, 1100])
 @pytest.mark.parametrize("causal", [0, 1])
 def test_attention_at_long_lengths(causal: int, length: int) -> None:
@@ -180,8 +204,8 @@ def test_shapes_that_do_not_fit_are_refused_in_one_line() -> None:
     with pytest.raises(Exception, match="must have the same shape"):
         outputs(session_with(data, "f32"), {**fed, "value": fed["value"][:, :3]})
     linear = model("Linear", {"x": drawn(2, 3, 8), "residual": drawn(2, 3, 8)}, {"w": drawn(8, 8)})
-    with pytest.raises(Exception, match="must have the shape of the result"):
-        outputs(session_with(linear, "f32"), {"x": drawn(2, 3, 8), "residual": drawn(1, 3, 8)})
+    with pytest.raises(Exception, match="does not broadcast to the result"):
+        outputs(session_with(linear, "f32"), {"x": drawn(2, 3, 8), "residual": drawn(2, 4, 8)})
 
 
 def test_weights_that_are_fed_and_splits_that_do_not_fit_run_by_their_bodies() -> None:

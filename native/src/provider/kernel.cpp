@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "attention.h"
+#include "provider/broadcast.h"
 #include "provider/reading.h"
 
 namespace ffn {
@@ -29,13 +30,10 @@ Spec spec_of(const Node& node) {
   return spec;
 }
 
-using Shape = std::vector<int64_t>;
-
-// An input that may be left out: its data, which is null then, and its shape, which is empty then.
-std::pair<const float*, Shape> optional_input(const Ort::KernelContext& context, size_t index) {
-  if (index >= context.GetInputCount()) return {nullptr, {}};
+Fed fed(const Ort::KernelContext& context, size_t index) {
+  if (index >= context.GetInputCount()) return {};
   const auto value = context.GetInput(index);
-  if (!value) return {nullptr, {}};
+  if (!value) return {};
   return {floats_of(value), value.GetTensorTypeAndShapeInfo().GetShape()};
 }
 
@@ -44,10 +42,19 @@ struct ProjectionsNode {
   size_t residual;
 
   void compute(Ort::KernelContext& context, const Parallel& threads) const {
-    auto [x, shape] = optional_input(context, 0);
-    if (shape.empty() || shape.back() != projections.columns_in())
+    Fed x = fed(context, 0), added = fed(context, residual);
+    if (x.shape.empty() || x.shape.back() != projections.columns_in())
       throw std::runtime_error("the input of FeedForward or Linear has the wrong width: its last axis must be " +
                                std::to_string(projections.columns_in()));
+    Shape shape = x.shape;
+    if (added.data) {
+      shape.back() = projections.columns_out(0);
+      if (!broadcast(shape, added.shape) || shape.back() != projections.columns_out(0))
+        throw std::runtime_error("the residual of FeedForward or Linear does not broadcast to the result");
+      added.expand(shape);
+      shape.back() = projections.columns_in();
+      x.expand(shape);
+    }
     int64_t tokens = 1;
     for (size_t i = 0; i + 1 < shape.size(); i++) tokens *= shape[i];
     std::vector<float*> y;
@@ -55,10 +62,7 @@ struct ProjectionsNode {
       shape.back() = projections.columns_out(i);
       y.push_back(context.GetOutput(i, shape).GetTensorMutableData<float>());
     }
-    const auto [added, its_shape] = optional_input(context, residual);
-    if (added && its_shape != shape)
-      throw std::runtime_error("the residual of FeedForward or Linear must have the shape of the result");
-    projections.run(x, added, y.data(), static_cast<long>(tokens), threads);
+    projections.run(x.data, added.data, y.data(), static_cast<long>(tokens), threads);
   }
 };
 
@@ -67,21 +71,34 @@ struct AttentionNode {
   AttentionSpec spec;
 
   void compute(Ort::KernelContext& context, const Parallel& threads) const {
-    const auto [query, query_shape] = optional_input(context, 0);
-    const auto [key, key_shape] = optional_input(context, 1);
-    const auto [value, value_shape] = optional_input(context, 2);
-    const auto [bias, bias_shape] = optional_input(context, 3);
+    Fed query = fed(context, 0), key = fed(context, 1), value = fed(context, 2), bias = fed(context, 3);
+    expand_batch(query, key, value, bias.shape);
     Attention attention{};
-    const std::string problem = fit(spec, {query_shape, key_shape, value_shape, bias_shape}, attention);
+    const std::string problem = fit(spec, {query.shape, key.shape, value.shape, bias.shape}, attention);
     if (!problem.empty()) throw std::runtime_error(problem);
     const int width = attention.heads * attention.size;
-    attention.query = query;
-    const bool packed = key_shape.empty();
-    attention.key = packed ? query + width : key;
-    attention.value = packed ? attention.key + attention.groups * attention.size : value;
-    attention.bias = bias;
-    attention.to = context.GetOutput(0, {query_shape[0], query_shape[1], width}).GetTensorMutableData<float>();
+    attention.query = query.data;
+    const bool packed = key.shape.empty();
+    attention.key = packed ? query.data + width : key.data;
+    attention.value = packed ? attention.key + attention.groups * attention.size : value.data;
+    attention.bias = bias.data;
+    attention.to = context.GetOutput(0, {query.shape[0], query.shape[1], width}).GetTensorMutableData<float>();
     attend(kernels, attention, threads);
+  }
+
+ private:
+  // Gives query, key and value the first axis that they and the bias broadcast to.
+  static void expand_batch(Fed& query, Fed& key, Fed& value, const Shape& bias) {
+    int64_t batch = 1;
+    const Shape* const shapes[] = {&query.shape, &key.shape, &value.shape, &bias};
+    for (const Shape* shape : shapes)
+      if (!shape->empty() && shape->front() != 1) batch = shape->front();
+    for (Fed* each : {&query, &key, &value}) {
+      if (each->shape.empty() || each->shape[0] != 1 || batch == 1) continue;
+      Shape shape = each->shape;
+      shape[0] = batch;
+      each->expand(shape);
+    }
   }
 };
 
