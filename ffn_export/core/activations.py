@@ -8,13 +8,15 @@ does not import torch.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from ffn_export.core.words import words
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,6 +27,11 @@ Function = Callable[[ArrayLike], FloatArray]
 SQUARE = "Square"
 _TIMES = "Mul:"
 TIMES_X = f"{_TIMES}x"
+# Standard operators that compute each number of their one input, without an attribute.
+_LINKS = words(
+    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor HardSwish Log Mish Neg Reciprocal Relu Round "
+    "Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh"
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,8 @@ class Activation:
         name: Name in the reference modules, in reports and in nodes of native kernels.
         operators: Operators that compute the activation: standard ones by name, others as ``domain::Name``.
             ``Gelu:tanh`` is ``Gelu`` with ``approximate="tanh"``. ONNX's schemas say in which opset each was added.
-        chain: Standard operators that compute the activation if no single one does. Each reads the one before it.
+        chain: Standard operators that compute the activation if no single one does: element-wise ones with one input
+            and no attribute. Each reads the one before it.
             ``Square`` is a power of two or a product of a value with itself. ``Mul:2`` multiplies by a number, and
             ``Mul:x`` by the input of the activation: ``Sigmoid``, ``Square``, ``Mul:x`` is ``x * sigmoid(x)^2``.
         spelling: Rule in ``fusion/canonicalise``, as ``mish.Mish``, if exporters decompose the operator.
@@ -70,20 +78,62 @@ class Activation:
                 f"activation {self.name!r} names no operator and no chain: if its nodes are neither, write a rule that "
                 "makes one operator of them, and name that"
             )
+        unknown = [link for link in self.chain if not _is_known(link)]
+        if unknown or self.chain[:1] == (TIMES_X,):
+            raise ValueError(
+                f"{(unknown or self.chain)[0]!r} in the chain of activation {self.name!r}: a chain has element-wise "
+                f"operators with one input and no attribute, {SQUARE!r}, a product with a number such as '{_TIMES}2', "
+                f"and after its first node {TIMES_X!r}"
+            )
+        if self.torch is not None and self.numpy is None:
+            raise ValueError(f"activation {self.name!r} has torch and no numpy, the formula of its twin")
 
     @property
     def keys(self) -> tuple[tuple[str, str], ...]:
-        """Operators as ``(domain, name)``; those of the chain if no single one does, without its products."""
-        chain = (each for each in self.chain if each != SQUARE and not each.startswith(_TIMES))
-        split = (each.rpartition("::") for each in (*self.operators, *chain))
+        """Operators as ``(domain, name)``."""
+        split = (each.rpartition("::") for each in self.operators)
         return tuple((domain, name.partition(":")[0]) for domain, _, name in split)
+
+    @property
+    def links(self) -> tuple[tuple[str, str], ...]:
+        """Operators of the chain as ``(domain, name)``, without its products."""
+        return tuple(("", link) for link in self.chain if link in _LINKS)
 
     @property
     def after_product(self) -> tuple[tuple[str, str], ...]:
         """The operators that read the product before the activation, if nothing else in it does."""
         if not self.chain:
             return self.keys
-        return () if TIMES_X in self.chain or ("", self.chain[0]) not in self.keys else self.keys[:1]
+        return () if TIMES_X in self.chain or self.chain[0] not in _LINKS else self.links[:1]
+
+
+def by_name(activations: Iterable[Activation]) -> Mapping[str, Activation]:
+    """Return activations by name.
+
+    Raises:
+        ValueError: If a name, an operator or a chain stands for two of them.
+    """
+    table: dict[str, Activation] = {}
+    taken: dict[object, str] = {}
+    for each in activations:
+        chains = [each.chain] if each.chain else []
+        for what in (each.name, *each.aliases, *each.operators, *chains):
+            if what in taken:
+                raise ValueError(f"{what!r} stands for two activations, {taken[what]!r} and {each.name!r}: keep one")
+            taken[what] = each.name
+        table[each.name] = each
+    return MappingProxyType(table)
+
+
+def _is_known(link: str) -> bool:
+    """Whether a chain may hold this."""
+    if link in _LINKS or link in (SQUARE, TIMES_X):
+        return True
+    try:
+        number = number_of(link)
+    except ValueError:
+        return False
+    return number is not None and math.isfinite(number)
 
 
 def number_of(link: str) -> float | None:
@@ -246,7 +296,9 @@ _ALL = (
     Activation("thresholded_relu", ("ThresholdedRelu",)),
     Activation("clip", ("Clip",)),
 )
-TABLE: Mapping[str, Activation] = MappingProxyType({each.name: each for each in _ALL})
-# Operators as ``(domain, name)``: of all activations, and those that alone read the product in a reference module.
+TABLE = by_name(_ALL)
+# Operators as ``(domain, name)``: those that compute an activation, those of chains, which alone are none, and those
+# that alone read the product in a reference module.
 OPERATORS = frozenset(key for each in _ALL for key in each.keys)
+LINKS = frozenset(key for each in _ALL for key in each.links)
 AFTER_PRODUCTS = frozenset(key for each in _ALL if each.torch is not None for key in each.after_product)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from ffn_export.core.activations import TABLE
+from ffn_export.core.activations import OPERATORS, TABLE
 from ffn_export.fusion import constants
-from ffn_export.fusion.chains import activation_inside, is_chain
+from ffn_export.fusion.chains import activation_inside, begins, is_chain
 from ffn_export.fusion.views import float_of, input_at, string_of
 
 _BY_OPERATOR = {operator: each for each in TABLE.values() for operator in each.operators}
@@ -34,6 +34,11 @@ def activation_name(activated: Sequence[ir.Node], nodes: Sequence[ir.Node]) -> s
     if chained is None and len(activated) + len(nodes) == 1:
         return operator_activation(nodes[0]) if nodes else _name(activation_inside(activated[0]))
     return chained or _decomposed_swish(nodes)
+
+
+def begins_activation(node: ir.Node) -> bool:
+    """Whether a node is an activation, or begins the nodes of one that no single operator computes."""
+    return (node.domain, node.op_type) in OPERATORS or any(begins(chain, node) for chain in _BY_CHAIN)
 
 
 def operator_activation(node: ir.Node) -> str | None:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from ffn_export.core.activations import SQUARE, TIMES_X, number_of
 from ffn_export.fusion import constants
 from ffn_export.fusion.region import LAYOUT, through
-from ffn_export.fusion.views import input_at, is_standard, orders, string_of
+from ffn_export.fusion.views import input_at, is_one_of, is_standard, orders, string_of
 
 
 def squares(node: ir.Node) -> bool:
@@ -42,6 +42,18 @@ def is_chain(chain: Sequence[str], activated: Sequence[ir.Node], nodes: Sequence
     x = None if activated else _data(nodes[0])
     before = (*activated[-1:], *nodes) if activated else (None, *nodes)
     return all(_is_link(*each, x) for each in zip(chain[count:], nodes, before, strict=False))
+
+
+def begins(chain: Sequence[str], node: ir.Node) -> bool:
+    """Whether the nodes from this one on are the operators of a chain, each of which alone reads the one before it."""
+    nodes: list[ir.Node] = []
+    following: ir.Node | None = node
+    while following is not None and len(nodes) < len(chain):
+        if not nodes or not is_one_of(following, *LAYOUT):
+            nodes.append(following)
+        readers = {reader for reader, _ in following.outputs[0].uses()}
+        following = readers.pop() if len(readers) == 1 else None
+    return is_chain(chain, (), nodes)
 
 
 def _data(node: ir.Node) -> ir.Value | None:

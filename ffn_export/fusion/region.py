@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from ffn_export.core.activations import OPERATORS
+from ffn_export.core.activations import LINKS, OPERATORS
 from ffn_export.core.words import words
 from ffn_export.fusion.rule import Operator, standard
 from ffn_export.fusion.views import input_at, is_one_of, producer
@@ -16,10 +16,14 @@ LAYOUT = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Cast", "Identity", "F
 HALVES = ("Split", "Slice")
 LARGEST = 32
 # Element-wise operators.
-ELEMENTWISE: frozenset[Operator] = OPERATORS | standard(
-    *words(
-        "Add Sub Mul Div Pow Sqrt Reciprocal Neg Abs Exp Log Erf Min Max Sign Where Less LessOrEqual Greater "
-        "GreaterOrEqual Equal Not And Or PRelu Sum Sin Cos Floor Ceil Round"
+ELEMENTWISE: frozenset[Operator] = (
+    OPERATORS
+    | LINKS
+    | standard(
+        *words(
+            "Add Sub Mul Div Pow Sqrt Reciprocal Neg Abs Exp Log Erf Min Max Sign Where Less LessOrEqual Greater "
+            "GreaterOrEqual Equal Not And Or PRelu Sum Sin Cos Floor Ceil Round"
+        )
     )
 )
 

@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 
 from ffn_export.core.activations import Activation
-from ffn_export.fusion.chains import is_chain
+from ffn_export.fusion.chains import begins, is_chain
 from tests.fusion.graphs import cast, model
 
 TWO = "float two = {2}, float three = {3}"
@@ -51,6 +51,21 @@ def test_every_spelling(chain: tuple[str, ...], body: str) -> None:
 )
 def test_another_function(chain: tuple[str, ...], body: str) -> None:
     assert not is_read(chain, body)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("a = Neg(x) b = Tanh(a) y = Mul(b, b)", True),
+        ("a = Neg(x) b = Identity(a) c = Tanh(b) y = Pow(c, two)", True),
+        ("a = Neg(x) b = Tanh(a) c = Mul(b, b) y = Exp(c)", True),
+        ("a = Neg(x) y = Tanh(a)", False),
+        ("a = Neg(x) b = Tanh(a) y = Exp(b)", False),
+        ("a = Neg(x) b = Tanh(a) c = Mul(b, b) y = Add(a, c)", False),  # another node reads one of it
+    ],
+)
+def test_the_node_that_begins_a_chain(body: str, expected: bool) -> None:
+    assert begins(("Neg", "Tanh", "Square"), next(iter(model(body, TWO).graph))) is expected
 
 
 def test_a_number_that_half_precision_rounded() -> None:

@@ -36,7 +36,12 @@ def test_numpy_twin_needs_nothing_but_numpy() -> None:
     assert "ffn_export.modules.numpy_twin" in loaded
     # The packages on the way to it and the table of activations, and nothing of the torch side.
     modules = {name for name in loaded if name.count(".") == 2}
-    assert modules == {"ffn_export.modules.numpy_twin", "ffn_export.core.activations", "ffn_export.core.lazy"}
+    assert modules == {
+        "ffn_export.modules.numpy_twin",
+        "ffn_export.core.activations",
+        "ffn_export.core.lazy",
+        "ffn_export.core.words",
+    }
 
 
 def test_every_public_name_is_there() -> None:

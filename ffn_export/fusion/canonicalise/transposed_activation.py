@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_ir as ir
 
-from ffn_export.core.activations import OPERATORS
+from ffn_export.core.activations import LINKS, OPERATORS
 from ffn_export.fusion import constants
 from ffn_export.fusion.builder import Builder
 from ffn_export.fusion.rule import Found, Match, Operator, Rule, standard
 from ffn_export.fusion.views import input_at, inputs_of, ints_of, is_standard, producer
 
 # With one input.
-ELEMENTWISE: frozenset[Operator] = (OPERATORS - {("com.microsoft", "BiasGelu")}) | standard(
+ELEMENTWISE: frozenset[Operator] = ((OPERATORS | LINKS) - {("com.microsoft", "BiasGelu")}) | standard(
     *("Abs", "Cast", "Erf", "Exp", "Identity", "Neg", "Reciprocal")
 )
 _OF_TWO = ("Add", "Sub", "Mul", "Div", "Pow")

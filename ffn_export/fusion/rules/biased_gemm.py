@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ffn_export.core.activations import OPERATORS
+from ffn_export.core.activations import LINKS, OPERATORS
 from ffn_export.fusion import constants, linear
+from ffn_export.fusion.activations import begins_activation
 from ffn_export.fusion.chains import squares, unscaled
 from ffn_export.fusion.region import Region, through
-from ffn_export.fusion.rule import Found, Rule, replacing
+from ffn_export.fusion.rule import Found, Rule, replacing, standard
 from ffn_export.fusion.sites import data_of, leads_to_a_product
-from ffn_export.fusion.views import inputs_of, is_standard
-
-# A product that holds its activation marks a gated feed-forward like an activation does.
-_ACTIVATED = OPERATORS | {("com.microsoft", "FusedGemm")}
+from ffn_export.fusion.views import inputs_of, is_one_of, is_standard
 
 
 class BiasedGemm(Rule):
@@ -27,11 +25,12 @@ class BiasedGemm(Rule):
 
     site = "feed_forward"
     writes = "Gemm"
-    ends = OPERATORS | {("", "Mul"), ("", "Pow")}
+    ends = OPERATORS | LINKS | standard("Mul", "Pow")
 
     def match(self, node: ir.Node) -> Found:
         """Recognise the sum before an activation, or the one beside it in a gated feed-forward."""
-        if is_standard(node, "Pow") and not squares(node):
+        is_activated = _is_activation(node)
+        if not is_activated and not is_standard(node, "Mul"):
             return None
         for value in inputs_of(node)[:2]:
             layer = linear.read(through(unscaled(value)[0]), node.graph)
@@ -41,7 +40,7 @@ class BiasedGemm(Rule):
             if linear.why_no_rows(layer) is not None:
                 continue
             assert layer.add is not None
-            if is_standard(node, "Mul") and not (squares(node) or _is_gating(node)):
+            if not is_activated and not _is_gating(node):
                 return None
             if leads_to_a_product(node):
                 return replacing(layer.nodes, layer.add.outputs[0], linear.write_gemm, layer)
@@ -54,9 +53,14 @@ def _is_gating(node: ir.Node) -> bool:
     return any(map(_is_activated, factors)) or all(linear.read(value, node.graph) is not None for value in factors)
 
 
+def _is_activation(node: ir.Node) -> bool:
+    # A product that holds its activation marks a gated feed-forward like an activation does.
+    return begins_activation(node) or squares(node) or is_one_of(node, "FusedGemm")
+
+
 def _is_activated(value: ir.Value) -> bool:
     """Whether a value is the result of an activation, or is computed of one, as the square of a Relu is."""
     node, region = value.producer(), Region(data_of, constants.is_fixed)
     if node is None or not region.grow(value, node.graph):
-        return node is not None and (node.domain, node.op_type) in _ACTIVATED
-    return any((each.domain, each.op_type) in _ACTIVATED or squares(each) for each in region.seen)
+        return node is not None and _is_activation(node)
+    return any(map(_is_activation, region.seen))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ffn_export.core.activations import OPERATORS
+from ffn_export.core.activations import LINKS, OPERATORS
 from ffn_export.fusion.shape_proofs.facts import Rule, Shape, View
 
 # Operators whose result has the shape of the first input.
@@ -34,7 +34,7 @@ def broadcast(view: View) -> Shape | None:
 
 
 ELEMENTWISE: Mapping[tuple[str, str], Rule] = {
-    **dict.fromkeys(OPERATORS, like_first),
+    **dict.fromkeys(OPERATORS | LINKS, like_first),
     **dict.fromkeys((("", name) for name in _LIKE_FIRST.split()), like_first),
     **dict.fromkeys((("com.microsoft", name) for name in _LIKE_FIRST_OF_ORT.split()), like_first),
     **dict.fromkeys((("", name) for name in _BROADCAST.split()), broadcast),

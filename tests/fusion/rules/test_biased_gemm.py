@@ -133,6 +133,10 @@ def test_a_chain_of_operators(activation: str, expected: str) -> None:
         "m = MatMul(x, w) s = Add(m, t) a = Mish(s) y = MatMul(a, o)",  # another bias for each token
         "m = MatMul(x, z) s = Add(m, b) a = Mish(s) y = MatMul(a, o)",  # the weight is no constant
         "m = MatMul(x, w) s = Add(m, b) y = Mul(s, m)",
+        # In the chain of an activation, such as that of CONTRIBUTING.md, and alone none.
+        "m = MatMul(x, w) s = Add(m, b) a = Neg(s) y = MatMul(a, o)",
+        "m = MatMul(x, w) s = Add(m, b) n = Neg(s) a = Neg(n) y = MatMul(a, o)",
+        "m = MatMul(x, w) s = Add(m, b) n = Neg(s) k = MatMul(x, v) u = Add(k, c) g = Mul(n, u) y = MatMul(g, o)",
         "m = MatMul(x, w) s = Add(m, b) n = Floor(s) g = Mul(s, n) y = MatMul(g, o)",  # nothing is activated
     ],
 )

@@ -6,7 +6,7 @@ choice of sizes to try becomes less precise.
 
 from __future__ import annotations
 
-from ffn_export.core.activations import OPERATORS
+from ffn_export.core.activations import LINKS, OPERATORS
 from ffn_export.core.words import words
 from ffn_export.parity.cases.sizes.computing import COMPUTING
 from ffn_export.parity.cases.sizes.facts import Fact, Operation
@@ -17,7 +17,7 @@ _SAME_SHAPE = words(
     "Cast CastLike Dropout Identity IsInf IsNaN LayerNormalization LogSoftmax RMSNormalization Softmax Trilu CumSum "
     "SimplifiedLayerNormalization InstanceNormalization GroupNormalization BatchNormalization SkipLayerNormalization "
     "SkipSimplifiedLayerNormalization"
-) | {*(name for _, name in OPERATORS)}
+) | {*(name for _, name in OPERATORS | LINKS)}
 _RULES = {**MOVING, **COMPUTING}
 
 
