@@ -223,7 +223,7 @@ def _build_in(
         runtimes=options.judges(model),
         threads=threads,
         budget=options.bench_budget,
-        exported=exported if is_timed else None,
+        exported=(lambda: exported) if is_timed else None,
         progress=progress,
     )
     built = replace(built, latency=latency, failures=latency_failures(latency, options.max_ratio))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from ffn_export.runtimes.registry import RUNTIMES, get_runtime, get_runtimes
 from ffn_export.runtimes.torch_eager import torch_threads_kept
 
 BASELINE = "torch"
+Exported = Callable[[], ir.Model | None]
 
 
 @torch_threads_kept()
@@ -44,7 +45,7 @@ def measure(
     runtimes: Sequence[str] | None = None,
     threads: int = 1,
     budget: float = 1.5,
-    exported: ir.Model | None = None,
+    exported: Exported | None = None,
     progress: Progress = silent,
 ) -> LatencyResult:
     """Time a model on runtimes, its PyTorch source if it has one, and ONNX Runtime's default session on the export.
@@ -59,7 +60,8 @@ def measure(
         runtimes: Names of the runtimes; None means all that are timed by default and can run the model here.
         threads: Intra-op threads of every competitor.
         budget: Seconds of timed runs for each competitor and set of sizes.
-        exported: The model as it was exported; None leaves the default session out.
+        exported: Returns the model as it was exported, or None; called if a runtime with a default session is timed.
+            None leaves that session out.
         progress: Called with a line for each set of sizes.
 
     Raises:
@@ -142,7 +144,7 @@ def _check_names(sizes: Sequence[Mapping[str, int]], known: Collection[str]) -> 
 
 
 def _load(
-    artifact: Artifact, names: Sequence[str] | None, threads: int, weight_bytes: int, exported: ir.Model | None
+    artifact: Artifact, names: Sequence[str] | None, threads: int, weight_bytes: int, exported: Exported | None
 ) -> tuple[dict[Competitor, list[Runner]], dict[str, str]]:
     """Load the baseline, the runtimes, and their default sessions.
 
@@ -153,31 +155,32 @@ def _load(
     loaded: dict[Competitor, list[Runner]] = {}
     unavailable: dict[str, str] = {}
     wanted = [r for r in RUNTIMES.values() if r.by_default] if names is None else get_runtimes(names)
-    competitors = [Competitor(name) for name in dict.fromkeys([BASELINE, *(runtime.name for runtime in wanted)])]
     with tempfile.TemporaryDirectory(prefix="ffn-export-", ignore_cleanup_errors=True) as scratch:
         plain = Artifact(Path(scratch) / "exported.onnx")
-        if exported is not None:
-            plain = replace(plain, settings=default_session(exported))
-            onnx_file.save(exported, Path(scratch) / "exported.onnx")
-            with_default = [who for who in competitors if get_runtime(who.runtime).has_ort_kernels]
-            competitors += [replace(who, default=True) for who in with_default]
 
         def load(who: Competitor) -> Runner:
             return get_runtime(who.runtime).load(plain if who.default else artifact, threads)
 
-        for who in competitors:
-            if who.default and replace(who, default=False) not in loaded:
-                continue  # nothing to compare it with
-            try:
-                loaded[who] = [load(who)]
-            except FfnExportError as error:
-                if who.default or names is None or who.runtime not in names:
-                    unavailable[who.label] = str(error)
-                elif isinstance(error, RuntimeUnavailableError):
-                    reason = f"runtime {who.label!r} is not available here: {error}"
-                    raise RuntimeUnavailableError(reason, who.runtime) from error
-                else:
-                    raise
+        def add(competitors: Iterable[Competitor]) -> None:
+            for who in competitors:
+                try:
+                    loaded[who] = [load(who)]
+                except FfnExportError as error:
+                    if who.default or names is None or who.runtime not in names:
+                        unavailable[who.label] = str(error)
+                    elif isinstance(error, RuntimeUnavailableError):
+                        reason = f"runtime {who.label!r} is not available here: {error}"
+                        raise RuntimeUnavailableError(reason, who.runtime) from error
+                    else:
+                        raise
+
+        add(Competitor(name) for name in dict.fromkeys([BASELINE, *(runtime.name for runtime in wanted)]))
+        with_default = [replace(who, default=True) for who in loaded if get_runtime(who.runtime).has_ort_kernels]
+        model = exported() if exported is not None and with_default else None
+        if model is not None:
+            plain = replace(plain, settings=default_session(model))
+            onnx_file.save(model, Path(scratch) / "exported.onnx")
+            add(with_default)
         # Loading a module again gives the same module, so it gets one session.
         files = [who for who in loaded if not get_runtime(who.runtime).runs_module]
         add_sessions(loaded, load, files, weight_bytes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Unpack
 
 import onnx_ir as ir
@@ -41,8 +42,8 @@ def bench(
 ) -> LatencyResult:
     """Time a model on runtimes, in turn with its PyTorch module if the module is known.
 
-    The module is then exported too, and ONNX Runtime's default session on the export is timed as well: what a user
-    would have without this package.
+    Where ONNX Runtime is timed, the module is exported too, and its default session on the export is timed as well:
+    what a user would have without this package.
 
     Args:
         model: An ONNX model in memory, an ``.onnx`` file, or a bundle.
@@ -78,7 +79,7 @@ def bench(
                 asked_sizes(specs, sizes, tokens, known.example if known else None),
                 runtimes=runtimes,
                 threads=chosen_threads(threads),
-                exported=None if known is None else _exported(known, progress),
+                exported=None if known is None else partial(_exported, known, progress),
                 progress=progress,
             )
     return result if why is None else replace(result, unavailable={**result.unavailable, "torch": why})

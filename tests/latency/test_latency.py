@@ -55,7 +55,7 @@ def test_the_default_session_on_the_export_is_timed_beside_the_model(
     subject = source("d2l-ffn")
     artifact, exported = Artifact(fused_file("d2l-ffn"), subject), export_source(subject)
     sizes, named = [{"batch": 1, "seq": 3}], ["ort-cpu"]
-    result = measure(artifact, subject.inputs, sizes, threads=1, budget=0.05, exported=exported, runtimes=named)
+    result = measure(artifact, subject.inputs, sizes, threads=1, budget=0.05, exported=lambda: exported, runtimes=named)
     (measurement,) = result.measurements
     assert [timing.label for timing in measurement.timings] == ["torch", "ort-cpu", "ort-cpu default"]
     assert [(ratio.label, ratio.baseline) for ratio in measurement.ratios] == [("ort-cpu", "torch")]
@@ -63,6 +63,16 @@ def test_the_default_session_on_the_export_is_timed_beside_the_model(
     assert LatencyResult.from_dict(result.to_dict()) == result
     told = summarise_latency(result)["measurements"][0]
     assert list(told["ratio_over_default"]) == ["ort-cpu"]
+
+
+def test_nothing_is_exported_for_a_default_session_that_is_not_timed(
+    source: Callable[[str], Source], fused_file: Callable[..., Path]
+) -> None:
+    subject = source("d2l-ffn")
+    artifact, calls = Artifact(fused_file("d2l-ffn"), subject), []
+    result = measure(artifact, subject.inputs, [{}], budget=0.01, exported=lambda: calls.append(1), runtimes=["torch"])
+    assert [timing.label for timing in result.measurements[0].timings] == ["torch"]
+    assert calls == []
 
 
 def test_an_axis_that_is_not_there(fused_file: Callable[..., Path]) -> None:
