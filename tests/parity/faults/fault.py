@@ -20,13 +20,10 @@ from tests.parity.faults.bases import OPSET, TARGET, Base
 InGraph = Callable[[ir.Model], None]
 InModule = Callable[[nn.Module], None]
 
-Detector = Literal[
-    "interface", "formula", "weights", "bound", "non-finite", "shape", "failure", "property", "unavailable"
-]
+Detector = Literal["check", "weights", "bound", "non-finite", "shape", "failure", "property", "unavailable"]
 
 DETECTORS: Mapping[Detector, str] = {
-    "interface": "inputs, outputs, axes and dtypes of the graph against the SPEC",
-    "formula": "epsilons of norms, kinds of GELU and dtypes against those that the module computes with",
+    "check": "a check of the whole graph, which the brackets name: `ffn_export/parity/checks/`",
     "weights": "initializers against the parameters that they are traced to",
     "bound": "error of an output against the oracle, over what PyTorch's own error allows",
     "non-finite": "NaN or infinity where neither the oracle nor PyTorch has it, or the other way",
@@ -43,7 +40,7 @@ class Catch:
 
     Attributes:
         detector: Which.
-        values: Kind of the values, where it matters; of a property, which.
+        values: Kind of the values, where it matters; of a check or a property, which.
         sizes: Sizes of axes, where they matter.
     """
 
@@ -107,12 +104,13 @@ class Fault:
         return model
 
 
+def check(name: str) -> Catch:
+    """A check that failed, by its name in reports."""
+    return Catch("check", name)
+
+
 def interface() -> Catch:
-    return Catch("interface")
-
-
-def formula() -> Catch:
-    return Catch("formula")
+    return check("interface")
 
 
 def weights() -> Catch:
@@ -143,11 +141,7 @@ def failure(values: str = "", **sizes: int) -> Catch:
 def catches(result: ParityResult) -> list[Catch]:
     """Return everything that spoke against a model."""
     allowed = result.tolerances
-    found = [
-        Catch("formula" if check.name in ("coefficients", "epsilons", "GELU kinds", "precisions") else "interface")
-        for check in result.checks
-        for _ in check.findings
-    ]
+    found = [check(each.name) for each in result.checks if each.faults]
     found += [Catch("weights") for weight in result.weights if verdict.weight_failure(weight, allowed) is not None]
     found += [Catch("property", each.property) for each in result.properties if verdict.property_failure(each, allowed)]
     for case in result.cases:

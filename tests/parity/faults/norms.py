@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import onnx_ir as ir
 
 from tests.parity.faults.edit import Editor, behind, node_of, output_of, replaced
-from tests.parity.faults.fault import Fault, bound, formula, non_finite
+from tests.parity.faults.fault import Fault, bound, check, non_finite
 
 _NORMS = ("LayerNormalization", "RMSNormalization")
 
@@ -136,7 +136,7 @@ FAULTS = (
         "rms-epsilon-times-10", "an epsilon of 1e-5 for 1e-6", ("swiglu", "t5-ffn"), (bound("small"),), epsilon(1e-5)
     ),
     Fault("rms-epsilon-over-10", "an epsilon of 1e-7 for 1e-6", ("swiglu", "t5-ffn"), (bound("small"),), epsilon(1e-7)),
-    Fault("epsilon-unseen", "an epsilon of 1e-11 for 1e-12", ("bert-ffn",), (formula(),), epsilon(1e-11)),
+    Fault("epsilon-unseen", "an epsilon of 1e-11 for 1e-12", ("bert-ffn",), (check("epsilons"),), epsilon(1e-11)),
     Fault(
         "epsilon-tiny",
         "an epsilon of 1e-12 for 1e-5",

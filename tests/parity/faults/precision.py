@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from tests.parity.faults.edit import Editor, array_of, behind, input_of, matrices, node_of, nodes_of, stored
-from tests.parity.faults.fault import Fault, bound, formula, non_finite, weights
+from tests.parity.faults.fault import Fault, bound, check, non_finite, weights
 from tests.parity.faults.weights import PRESETS
 
 HALF, BFLOAT, SINGLE = ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.FLOAT
@@ -164,7 +164,7 @@ FAULTS = (
         "softmax-float16",
         "a softmax in float16, whose casts ONNX Runtime removes",
         ("encoder",),
-        (formula(),),
+        (check("precisions"),),
         _half_softmax,
     ),
     Fault("table-float16", "a table of tokens stored in float16", ("decoder",), (bound(),), _table),

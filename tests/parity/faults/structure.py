@@ -12,7 +12,7 @@ from torch import nn
 from ffn_export.modules.block import FeedForwardBlock
 from tests.parity.faults import modules
 from tests.parity.faults.edit import Editor, behind, bias_of, biased_sums, node_of, nodes_of, output_of, residual_sums
-from tests.parity.faults.fault import Fault, bound, interface
+from tests.parity.faults.fault import Fault, bound, check
 
 
 def _residual(change: Callable[[Editor, ir.Value, ir.Value], ir.Value]) -> Callable[[ir.Model], None]:
@@ -130,7 +130,7 @@ FAULTS = (
         (bound("normal"),),
         _residual(lambda edit, x, y: edit.Add(x, edit.Mul(y, edit.number(0.9)))),
     ),
-    Fault("dropout-active", "dropout left active", ("relu",), (interface(),), _dropout, shown=False),
+    Fault("dropout-active", "dropout left active", ("relu",), (check("inference only"),), _dropout, shown=False),
     Fault(
         "norm-pre-for-post",
         "the norm before the feed-forward and not after the sum",
