@@ -38,7 +38,7 @@ def findings(result: ParityResult) -> Iterator[Finding]:
             yield from _of_case(case, result)
     for check in result.all_checks:
         if check.verdict == "failed":
-            yield Finding(check.name, "error", check.name, "; ".join(check.findings))
+            yield Finding(check.name, "error", check.name, "; ".join(check.faults))
         elif check.verdict == "warned":
             yield Finding(check.name, "warning", check.name, check.words)
     if result.nothing_judged is not None:

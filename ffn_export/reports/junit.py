@@ -134,7 +134,7 @@ def _runtime_outcomes(result: ParityResult, runtime: str) -> Iterator[tuple[str,
 
 def _check_outcome(check: CheckResult) -> Outcome:
     if check.verdict == "failed":
-        return _failure("; ".join(check.findings))
+        return _failure("; ".join(check.faults))
     if check.verdict == "not checked":
         return Skipped(_legal(check.words))
     return Warned(check.words) if check.verdict == "warned" else None

@@ -15,7 +15,10 @@ from tests.contributing.examples import Change, copied, examples
 
 EXAMPLES = examples()
 # Tests that are there already and hold for what an example adds, as expressions of ``pytest -k``.
-_LISTS = ("tests/fusion/test_catalogue.py", "tests/fusion/functions/test_contract.py", "tests/cli/test_help.py")
+_LISTS = (
+    *("tests/fusion/test_catalogue.py", "tests/fusion/functions/test_contract.py", "tests/cli/test_help.py"),
+    *(f"tests/reports/test_{name}.py" for name in ("allowance", "formats", "hostile_names")),
+)
 # Tests of a rule that reads the table of activations.
 _READERS = ("tests/fusion/rules/test_biased_gemm.py", "tests/fusion/rules/test_fused_gemm.py")
 _TABLES = ("tests/modules/test_presets.py", "tests/fusion/test_presets.py", "tests/fusion/test_precisions.py")

@@ -14,7 +14,7 @@ from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances
 from ffn_export.reports.assertion import assertion_text
 from ffn_export.reports.console import stdout_console
-from ffn_export.reports.formats import Verification
+from ffn_export.reports.formats import FORMATS, Verification
 from ffn_export.reports.html.page import html_page
 from ffn_export.reports.junit import verification_junit
 from ffn_export.reports.markdown import verification_markdown
@@ -69,6 +69,13 @@ def test_every_first_line_says_it(passed: ParityResult, capsys: pytest.CaptureFi
     ]
     for line in firsts:
         assert OWN in line
+
+
+@pytest.mark.parametrize("name", [each.name for each in FORMATS])
+def test_every_format_says_it(passed: ParityResult, name: str) -> None:
+    result = under(passed, Tolerances(relative_l2=0.02))
+    text = next(each for each in FORMATS if each.name == name).text(Verification(result))
+    assert OWN in text or not text  # which lists what is wrong, and says nothing of what passed
 
 
 def test_a_stored_result_remembers_who_declared(passed: ParityResult, tmp_path: Path) -> None:

@@ -59,10 +59,10 @@ def compare(old: ParityResult, new: ParityResult) -> Comparison:
 
 
 def _checks(old: ParityResult, new: ParityResult) -> Iterator[Regression]:
-    before = {(check.name, line) for check in old.checks for line in check.findings}
+    before = {(check.name, line) for check in old.checks for line in check.faults}
     for check in new.checks:
         yield from (
-            Regression("failure", check.name, line) for line in check.findings if (check.name, line) not in before
+            Regression("failure", check.name, line) for line in check.faults if (check.name, line) not in before
         )
 
 

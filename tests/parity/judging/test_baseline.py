@@ -177,6 +177,8 @@ def test_interface_and_properties() -> None:
     found = CheckResult.of("interface", "as the spec says", ("input 'x' is float16",))
     assert lines(old, replace(old, checks=(found,))) == ("interface: input 'x' is float16",)
     assert lines(replace(old, checks=(found,)), replace(old, checks=(found,))) == ()
+    silent = CheckResult("debugging", "failed", "a node prints")
+    assert lines(old, replace(old, checks=(silent,))) == ("debugging: a node prints",)
 
 
 def test_what_else_is_different_is_noted() -> None:
