@@ -47,6 +47,7 @@ from ffn_export.parity.judging.metrics import relative_l2
 from ffn_export.parity.reference.references import TorchReference
 from ffn_export.quantization.matrices import add_initializer
 from ffn_export.quantization.safe_integers import LARGEST
+from ffn_export.runtimes.ort_native import FLOAT32, provider_problem
 from ffn_export.runtimes.session_options import ORT_DEFAULT, SessionSettings
 from low_precision_pages import NAME, OPTIMUM, write
 from native_benchmark import BASE, Contender, Feeds, bound, compared, environment, openvino, session
@@ -116,14 +117,12 @@ def _native(exported: ir.Model, samples: Feeds, threads: int) -> dict[str, Conte
 
     None without the provider.
     """
-    try:
-        import onnxruntime_ep_ffn
-    except ImportError:
+    problem = provider_problem(FLOAT32.precision)
+    if problem is not None:
+        say(f"without native kernels: {problem}")
         return {}
-    reason = onnxruntime_ep_ffn.register()
-    if reason is not None:
-        say(f"without native kernels: {reason}")
-        return {}
+    import onnxruntime_ep_ffn
+
     native = fuse_checked(exported, "ort-native", check=False)[0]
     plain, integers = _bytes(native), _bytes(smoothed(native, samples, threads))
     there = [each for each in ("f32", "bf16", "int8") if each in onnxruntime_ep_ffn.devices()[0].ep_metadata]

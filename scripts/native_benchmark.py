@@ -37,6 +37,7 @@ from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, resolve
 from ffn_export.latency.sizes import token_sizes
 from ffn_export.parity.reference.references import TorchReference
+from ffn_export.runtimes.ort_native import FLOAT32, provider_problem
 from ffn_export.runtimes.session_options import ORT_DEFAULT, SessionSettings
 from peers.whole_models import BERT_BASE, MINILM, WHOLE_MODELS, directory, lengths
 
@@ -232,11 +233,11 @@ def main() -> None:
     if given.only_page:
         write_page(json.loads(STORED.read_text()))
         return
+    problem = provider_problem(FLOAT32.precision)
+    if problem is not None:
+        raise SystemExit(problem)
     import onnxruntime_ep_ffn
 
-    reason = onnxruntime_ep_ffn.register()
-    if reason is not None:
-        raise SystemExit(reason)
     offered = onnxruntime_ep_ffn.devices()[0].ep_metadata
     kernels = [offered[precision] for precision in PRECISIONS if precision in offered]
     results: dict[str, Any] = {"environment": {**environment(given.threads), "kernels": kernels}, "rows": []}

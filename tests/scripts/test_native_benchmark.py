@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import native_benchmark
 
@@ -17,6 +21,14 @@ def test_the_page_holds_the_stored_results() -> None:
     for run in runs:
         assert native_benchmark.table(run) in page
         assert {row["contender"] for row in run["rows"]} >= {"ONNX Runtime", "native f32"}
+
+
+def test_without_the_provider_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["native_benchmark.py"])
+    with pytest.raises(SystemExit) as ended:
+        native_benchmark.main()
+    assert ended.value.code == "onnxruntime-ep-ffn is not installed: native/README.md says how to build it"
 
 
 def test_a_processor_has_one_run_with_the_same_kernels() -> None:
