@@ -200,6 +200,22 @@ def files_of(directory: Path) -> frozenset[str] | None:
     return frozenset((MANIFEST, *files)) if isinstance(files, Mapping) else None
 
 
+def refuse_file_of_bundle(path: Path) -> None:
+    """Refuse an output that would take the place of a file of a bundle.
+
+    Raises:
+        UsageError: If the manifest beside the file names it, or it is the manifest itself.
+    """
+    if not path.is_file():
+        return
+    try:
+        files = read_manifest(path.parent).files
+    except IntegrityError:
+        return
+    if path.name in (*files, MANIFEST):
+        raise UsageError(f"{path} belongs to a bundle, whose manifest says what it holds: write to another directory")
+
+
 def _check_version(path: Path, data: Any) -> None:
     """Reject another manifest version with advice, which a schema violation would not give."""
     version = data.get("schema_version") if isinstance(data, Mapping) else None

@@ -39,6 +39,7 @@ def check_output(path: Path) -> None:
     Raises:
         UsageError: If the file cannot be written, or belongs to a bundle.
     """
+    from ffn_export.bundle.manifest import refuse_file_of_bundle
     from ffn_export.core import onnx_file
 
     is_new = not path.parent.exists()
@@ -46,21 +47,3 @@ def check_output(path: Path) -> None:
     if is_new and not click.get_current_context().ensure_object(State).quiet:
         say(f"ffn-export: made the directory {path.parent}")
     refuse_file_of_bundle(path)
-
-
-def refuse_file_of_bundle(path: Path) -> None:
-    """Refuse an output that would take the place of a file of a bundle.
-
-    Raises:
-        UsageError: If the manifest beside the file names it, or it is the manifest itself.
-    """
-    if not path.is_file():
-        return
-    from ffn_export.bundle.manifest import MANIFEST, read_manifest
-
-    try:
-        files = read_manifest(path.parent).files
-    except IntegrityError:
-        return
-    if path.name in (*files, MANIFEST):
-        raise UsageError(f"{path} belongs to a bundle, whose manifest says what it holds: write to another directory")

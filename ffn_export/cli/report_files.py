@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ffn_export.cli.model_file import open_argument, refuse_file_of_bundle
+from ffn_export.cli.model_file import open_argument
 from ffn_export.cli.options import Command, several
 from ffn_export.errors import FfnExportError, UsageError
 from ffn_export.reports.formats import FORMATS, Companions, Verification
@@ -41,6 +41,7 @@ class ReportFile(_Text):
         Raises:
             UsageError: If the path cannot be written to or holds something other than a report, or two options name it.
         """
+        from ffn_export.bundle.manifest import refuse_file_of_bundle
         from ffn_export.reports.text_file import check_writable
 
         if Path(value).suffix == ".onnx":

@@ -205,6 +205,8 @@ def test_a_file_of_a_bundle_is_not_written_over(command: str, bundle: Path, capf
     model = bundle / "model.onnx"
     before = model.read_bytes()
     assert "belongs to a bundle" in line_of(capfd, 2, command, str(model), "-o", str(model))
+    with pytest.raises(fx.UsageError, match="belongs to a bundle"):
+        fx.save(model, model)
     assert model.read_bytes() == before
 
 

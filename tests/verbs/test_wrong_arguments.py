@@ -85,6 +85,17 @@ def test_a_runtime_is_known_before_anything_is_exported(tmp_path: Path) -> None:
     assert steps == []
 
 
+def test_a_model_replaces_models_alone(tmp_path: Path) -> None:
+    model, code, other = fx.export("d2l-ffn"), tmp_path / "model.py", tmp_path / "model.bin"
+    code.write_text("import torch\n")
+    with pytest.raises(UsageError, match=r"model.py exists and does not hold an ONNX model, which would replace it"):
+        fx.save(model, code)
+    assert code.read_text() == "import torch\n"
+    for _ in range(2):
+        fx.save(model, other)
+    assert other.stat().st_size > 100
+
+
 def test_a_file_in_place_of_a_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=rf"cannot write to .*: {tmp_path / 'file'} is a file, name a directory"):
