@@ -10,13 +10,19 @@ import onnx_ir as ir
 from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.exporter import computed_weights
 from ffn_export.fusion import sites
-from ffn_export.fusion.views import float_of, input_at, int_of, ints_of, is_standard
+from ffn_export.fusion.views import float_of, input_at, int_of, ints_of, is_one_of, is_standard
 from ffn_export.quantization.matrices import LAYOUT, close, weight_tensor
 from ffn_export.quantization.options import INTEGERS, QuantizationOptions
 
 # Weight dtypes that the CPU kernel supports.
 _DTYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+# Products that are left as they are, and why.
+_LEFT = {
+    "FusedGemm": "holds its activation: fuse for ort-cpu or portable",
+    "Einsum": "is no MatMul: `ffn-export fuse` makes one of it if it multiplies rows by a matrix",
+    "FusedMatMul": "is written by ONNX Runtime's optimizer: quantize the model from before it",
+}
 # Largest magnitude of a number of a matrix, and of an input of which statistics are taken: scales and errors are
 # computed in float32, in which products of larger ones may not be finite.
 LARGEST = 2.0**40
@@ -57,7 +63,7 @@ def asked_for(model: ir.Model, *, all_products: bool) -> Iterator[ir.Node]:
     """Yield the products to quantise, each once: those of feed-forwards, or all that have constant weights."""
     if all_products:
         graphs = (model.graph, *model.graph.subgraphs())
-        yield from (node for graph in graphs for node in graph if is_product(node) and _has_weights(node))
+        yield from (node for graph in graphs for node in graph if _has_weights(node))
         return
     found = (site.nodes for site in sites.find(model) if site.kind == "feed_forward")
     yield from dict.fromkeys(node for nodes in found for node in nodes if is_product(node))
@@ -66,7 +72,7 @@ def asked_for(model: ir.Model, *, all_products: bool) -> Iterator[ir.Node]:
 def read(node: ir.Node, options: QuantizationOptions) -> Product | str:
     """Return a product that can be quantised with these options, or the reason why it cannot."""
     if not is_standard(node, "MatMul", "Gemm"):
-        return f"{node.op_type} holds its activation: fuse for ort-cpu or portable"
+        return f"{node.op_type} {_LEFT.get(node.op_type, 'is of another domain')}"
     found = _matrix(node)
     if isinstance(found, str):
         return found
@@ -115,9 +121,15 @@ def is_product(node: ir.Node) -> bool:
 
 
 def _has_weights(node: ir.Node) -> bool:
-    """Whether a product's second operand is an initializer, or computed from constants alone."""
-    weight = input_at(node, 1)
-    return weight is not None and (weight.is_initializer() or computed_weights.is_of_constants(weight))
+    """Whether a node is a product whose second operand is a weight, or one that is left with a weight among others."""
+    if is_product(node):
+        return _is_weight(input_at(node, 1))
+    return is_one_of(node, *_LEFT) and len({_is_weight(value) for value in node.inputs}) == 2
+
+
+def _is_weight(value: ir.Value | None) -> bool:
+    """Whether a value is an initializer, or computed from constants alone."""
+    return value is not None and (value.is_initializer() or computed_weights.is_of_constants(value))
 
 
 def _is_usual(tensor: ir.TensorProtocol) -> bool:

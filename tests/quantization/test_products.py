@@ -1,0 +1,33 @@
+"""Products that are no MatMul or Gemm are named, and stay as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from ffn_export.errors import UsageError
+from ffn_export.quantization.options import QuantizationOptions
+from ffn_export.quantization.quantize import quantize, quantize_some
+from tests.quantization.test_quantize import graph
+
+
+@pytest.mark.parametrize(
+    ("product", "reason"),
+    [
+        ('Einsum <equation = "bsd,df->bsf"> (x, w)', "Einsum is no MatMul: `ffn-export fuse` makes one of it if it"),
+        ('Einsum <equation = "df,bsd->bsf"> (w, x)', "Einsum is no MatMul: `ffn-export fuse` makes one of it if it"),
+        ("com.microsoft.FusedMatMul <alpha = 2.0> (x, w)", "FusedMatMul is written by ONNX Runtime's optimizer: "),
+    ],
+)
+def test_of_all_products_others_are_kept_with_the_reason(product: str, reason: str) -> None:
+    every = QuantizationOptions(all_products=True)
+    _, report = quantize(graph(f"m = {product} h = Relu(m) y = MatMul(h, v)"), every)
+    assert [weight.name for weight in report.weights] == ["v"]
+    assert [reason in why for why in (report.kept or {}).values()] == [True]
+    with pytest.raises(UsageError, match=f"nothing to quantize: h: {reason}"):
+        quantize_some(graph(f"h = {product} y = MatMul(h, h)"), every)
+
+
+def test_an_einsum_of_computed_values_is_none_to_quantize() -> None:
+    body = 'm = Einsum <equation = "bsd,btd->bst"> (x, x) h = Relu(x) y = MatMul(h, v)'
+    _, report = quantize(graph(body), QuantizationOptions(all_products=True))
+    assert report.kept == {}
