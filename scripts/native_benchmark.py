@@ -1,13 +1,15 @@
 """Time blocks and whole models with and without native kernels: python scripts/native_benchmark.py.
 
-The contenders run in turn, in one process, on one thread unless ``--threads`` says otherwise. The columns are the
-median time, and the median of the ratio in each turn to ONNX Runtime: for a block its best form, the model fused for
-``ort-cpu``; for a whole model what a user has otherwise, the export in a session with all optimisations. Native kernels
-run the model fused for ``ort-native``. The quartiles are those of the same ratios. The error is that of the first
-output against the module in float64, relative L2 on drawn inputs.
+The contenders run in turn, in one process, on one thread unless ``--threads`` says otherwise. A contender runs just
+before it is timed, so that its weights are in the caches again; with ``--weights cold`` other memory is written then,
+so that they are in none. The columns are the median time, and the median of the ratio in each turn to ONNX Runtime: for
+a block its best form, the model fused for ``ort-cpu``; for a whole model what a user has otherwise, the export in a
+session with all optimisations. Native kernels run the model fused for ``ort-native``. The quartiles are those of the
+same ratios. The error is that of the first output against the module in float64, relative L2 on drawn inputs.
 
-``--write`` stores the results in ``docs/native.json``, one run for each processor and its kernels, and writes the
-tables of ``docs/native.md`` from them; ``--only-page`` writes the tables from what is stored.
+``--write`` stores the results in ``docs/native.json``, one run for each processor with its kernels, number of threads
+and state of weights, and writes the tables of ``docs/native.md`` from them; ``--only-page`` writes the tables from what
+is stored.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +54,9 @@ STORED, PAGE = DOCS / "native.json", DOCS / "native.md"
 BEGIN, END = "<!-- written by scripts/native_benchmark.py -->\n", "<!-- end -->"
 BASE = "ONNX Runtime"
 PRECISIONS = ("f32", "bf16", "int8")
+WARM, COLD = "warm", "cold"
+_IN_WORDS = {WARM: "weights in the caches", COLD: "weights out of the caches"}
+_MORE_THAN_CACHES = 2**28  # bytes
 
 
 def session(
@@ -96,14 +102,18 @@ def openvino(model: bytes, threads: int, precision: str) -> Contender:
 
 
 def in_turn(
-    calls: dict[str, Call], seconds: float, clock: Callable[[], float] = time.perf_counter
+    calls: dict[str, Call], seconds: float, clock: Callable[[], float] = time.perf_counter, weights: str = WARM
 ) -> dict[str, list[float]]:
     """Return the times of each call; the calls take turns, so that a busy moment meets them all."""
     times: dict[str, list[float]] = {name: [] for name in calls}
+    others = np.zeros(_MORE_THAN_CACHES if weights == COLD else 0, np.uint8)
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times[next(iter(calls))]) < 7:
         for name, call in calls.items():
-            call()  # with its own weights in the caches again
+            if weights == COLD:
+                others += 1
+            else:
+                call()
             start = clock()
             call()
             times[name].append(clock() - start)
@@ -116,10 +126,11 @@ def compared(
     wanted: Any,
     seconds: float,
     clock: Callable[[], float] = time.perf_counter,
+    weights: str = WARM,
 ) -> Iterator[dict[str, Any]]:
     """Time contenders in turn on inputs, and yield a row for each; ``wanted`` is the first output in float64."""
     ready = {name: contender(feeds) for name, contender in contenders.items()}
-    times = in_turn({name: call for name, (call, _) in ready.items()}, seconds, clock)
+    times = in_turn({name: call for name, (call, _) in ready.items()}, seconds, clock, weights)
     for name, (_, y) in ready.items():
         # Of each turn, since a processor that slows down during the run then slows both sides of a ratio.
         low, ratio, high = np.quantile(np.divide(times[name], times[BASE]), (0.25, 0.5, 0.75))
@@ -142,7 +153,9 @@ def load(name: str, scratch: Path) -> Source:
     return resolve(f"hf:{directory(name, scratch)}" if name in WHOLE_MODELS else name)
 
 
-def measured(name: str, tokens: Sequence[int], threads: int, seconds: float, scratch: Path) -> Iterator[dict[str, Any]]:
+def measured(
+    name: str, tokens: Sequence[int], threads: int, weights: str, seconds: float, scratch: Path
+) -> Iterator[dict[str, Any]]:
     """Measure one module at some numbers of tokens, and yield a row for each contender."""
     import onnxruntime_ep_ffn
 
@@ -165,7 +178,7 @@ def measured(name: str, tokens: Sequence[int], threads: int, seconds: float, scr
     for count, size in lengths(name, tokens).items():
         feeds = draw_all(source.inputs, token_sizes(source.inputs, size), 0)
         wanted = next(iter(TorchReference(source, threads).evaluate(feeds).values()))[0]
-        for row in compared(contenders, feeds, wanted, seconds):
+        for row in compared(contenders, feeds, wanted, seconds, weights=weights):
             yield {"module": name, "tokens": count, **row}
 
 
@@ -178,17 +191,8 @@ def environment(threads: int) -> dict[str, Any]:
 
 
 def table(results: Mapping[str, Any]) -> str:
-    """Write the results as Markdown."""
-    on = results["environment"]
-    packages = ", ".join(f"{name} {number}" for name, number in on["versions"].items())
-    lines = [
-        f"{on['processor']}, {on['threads']} thread{'' if on['threads'] == 1 else 's'}, {packages}. "
-        f"Load before the run: {on['load']:.1f}.",
-        *([f"Kernels: {', '.join(on['kernels'])}."] if "kernels" in on else []),
-        "",
-        "| module | tokens | | median, ms | ratio | quartiles | error |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    """Write the results as Markdown, a row for each contender and number of tokens."""
+    lines = [_heading(results), "", "| module | tokens | | median, ms | ratio | quartiles | error |", f"|{'---|' * 7}"]
     for row in results["rows"]:
         low, high = row["quartiles"]
         lines.append(
@@ -198,24 +202,48 @@ def table(results: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def summary(results: Mapping[str, Any]) -> str:
+    """Write the results as Markdown, a row for each contender: its ratios, and the times of ONNX Runtime."""
+    tokens = sorted({row["tokens"] for row in results["rows"]})
+    lines = [_heading(results), "", f"| module | | {' | '.join(f'{n} tokens' for n in tokens)} | error |"]
+    lines.append(f"|---|---|{'---:|' * (len(tokens) + 1)}")
+    for module, contender in dict.fromkeys((row["module"], row["contender"]) for row in results["rows"]):
+        rows = [row for row in results["rows"] if (row["module"], row["contender"]) == (module, contender)]
+        cells = {row["tokens"]: f"{row['ratio']:.2f}" for row in rows}
+        if contender == BASE:
+            cells = {row["tokens"]: f"{row['milliseconds']:.2f} ms" for row in rows}
+        shown = " | ".join(cells.get(n, "") for n in tokens)
+        lines.append(f"| {module} | {contender} | {shown} | {max(row['error'] for row in rows):.1e} |")
+    return "\n".join(lines) + "\n"
+
+
+def _heading(results: Mapping[str, Any]) -> str:
+    on = results["environment"]
+    parts = [on["processor"], f"{on['threads']} thread{'' if on['threads'] == 1 else 's'}"]
+    parts += [_IN_WORDS[on["weights"]]] if "weights" in on else []
+    parts += [f"{name} {number}" for name, number in on["versions"].items()]
+    kernels = f" Kernels: {', '.join(on['kernels'])}." if "kernels" in on else ""
+    return f"{', '.join(parts)}.\nLoad before the run: {on['load']:.1f}.{kernels}"
+
+
 def with_run(stored: Sequence[dict[str, Any]], new: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the stored runs with a new one, which replaces that of its processor and kernels."""
-    machines = [_machine(run) for run in stored]
-    if _machine(new) not in machines:
+    """Return the stored runs with a new one, which replaces that of its processor, kernels, threads and weights."""
+    known = [_conditions(run) for run in stored]
+    if _conditions(new) not in known:
         return [*stored, new]
-    place = machines.index(_machine(new))
+    place = known.index(_conditions(new))
     return [*stored[:place], new, *stored[place + 1 :]]
 
 
-def _machine(run: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
+def _conditions(run: Mapping[str, Any]) -> Sequence[Any]:
     # Intel's Xeons have one name, with AMX and without.
-    return run["environment"]["processor"], run["environment"]["kernels"]
+    return [run["environment"][key] for key in ("processor", "kernels", "threads", "weights")]
 
 
 def write_page(runs: Sequence[dict[str, Any]], page: Path = PAGE) -> None:
     """Replace the tables in the page."""
     before, _, rest = page.read_text().partition(BEGIN)
-    tables = "\n".join(map(table, runs))
+    tables = "\n".join(map(summary, runs))
     page.write_text(f"{before}{BEGIN}\n{tables}\n{END}{rest.partition(END)[2]}")
 
 
@@ -225,7 +253,8 @@ def main() -> None:
     usual = ["bert-ffn", "llama-ffn", MINILM, BERT_BASE]
     parser.add_argument("modules", nargs="*", default=usual, help=f"presets, {', '.join(WHOLE_MODELS)}")
     parser.add_argument("--tokens", type=int, nargs="+", default=[16, 128, 512])
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1])
+    parser.add_argument("--weights", nargs="+", choices=list(_IN_WORDS), default=[WARM], help="[warm]")
     parser.add_argument("--seconds", type=float, default=10.0, help="for each module and number of tokens")
     parser.add_argument("--write", action="store_true", help="store the results, and write the table of the page")
     parser.add_argument("--only-page", action="store_true", help="write the table from the stored results")
@@ -240,15 +269,18 @@ def main() -> None:
 
     offered = onnxruntime_ep_ffn.devices()[0].ep_metadata
     kernels = [offered[precision] for precision in PRECISIONS if precision in offered]
-    results: dict[str, Any] = {"environment": {**environment(given.threads), "kernels": kernels}, "rows": []}
-    with tempfile.TemporaryDirectory(prefix="ffn-native-") as scratch:
-        for name in given.modules:
-            results["rows"] += measured(name, given.tokens, given.threads, given.seconds, Path(scratch) / name)
-    print(table(results))
-    if given.write:
-        runs = with_run(json.loads(STORED.read_text()), results)
-        STORED.write_text(json.dumps(runs, indent=1) + "\n")
-        write_page(runs)
+    for threads, weights in product(given.threads, given.weights):
+        here = {**environment(threads), "kernels": kernels, "weights": weights}
+        rows: list[dict[str, Any]] = []
+        with tempfile.TemporaryDirectory(prefix="ffn-native-") as scratch:
+            for name in given.modules:
+                rows += measured(name, given.tokens, threads, weights, given.seconds, Path(scratch) / name)
+        results = {"environment": here, "rows": rows}
+        print(table(results))
+        if given.write:
+            runs = with_run(json.loads(STORED.read_text()), results)
+            STORED.write_text(json.dumps(runs, indent=1) + "\n")
+            write_page(runs)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class Competitor:
 
 
 def _allowed(name: str) -> float:
-    if name == "ours-int8":
+    if name.endswith("-int8"):
         return _INTEGERS
     return _FEWER_BITS if name in OTHER_PRECISIONS else _FLOAT32
 
@@ -94,7 +94,7 @@ COMPETITORS: Mapping[str, Competitor] = {
     "openvino": Competitor("openvino", _as_exported),
     "openvino-bf16": Competitor("openvino-bf16", _as_exported, _FEWER_BITS),
     "quantize-dynamic": Competitor(_ORT, _quantize_dynamic, _INTEGERS),
-    **{name: Competitor(_ORT, make, _allowed(name)) for name, make in ours.FORMS.items()},
+    **{name: Competitor(runtime, make, _allowed(name)) for name, (runtime, make) in ours.FORMS.items()},
     "bare": Competitor(_ORT, bare, None),
 }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from ffn_export.calibration.node_smoothing import smoothed
+from ffn_export.calibration.statistics import drawn_inputs
 from ffn_export.core import onnx_file
 from ffn_export.errors import UsageError
 from ffn_export.fusion.forms import Forms
@@ -14,6 +16,7 @@ from ffn_export.fusion.targets import get_target
 from ffn_export.fusion_check.check import fuse_checked
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize_some
+from ffn_export.runtimes import ort_native
 from ffn_export.runtimes.session_options import SessionSettings
 from ffn_export.tuning.options import TuneOptions
 from ffn_export.tuning.search import search
@@ -23,7 +26,7 @@ from peers.subject import Subject
 Made = tuple[Path, SessionSettings]
 Maker = Callable[[Subject, int], Made]
 
-TARGET = "ort-cpu"
+TARGET, NATIVE = "ort-cpu", "ort-native"
 _TUNED_WIDTHS, _TUNED_TOKENS = (768, 3072), (16, 128, 512)
 EIGHT_BITS = QuantizationOptions(bits=8, block=32, accuracy_level=4)
 INTEGERS = QuantizationOptions(all_products=True, int8=True)
@@ -82,21 +85,40 @@ def in_integers(subject: Subject, threads: int) -> Made:
     return subject.file("ours-int8", make), SessionSettings()
 
 
-def _in_form(subject: Subject, name: str, forms: Forms, threads: int) -> Path:
+def in_nodes(subject: Subject, threads: int) -> Made:
+    """Fuse into the nodes that the native provider computes."""
+    return _in_form(subject, "ours-native", default_forms(get_target(NATIVE)), threads, NATIVE), SessionSettings()
+
+
+def in_smoothed_nodes(subject: Subject, threads: int) -> Made:
+    """Write the factors into these nodes that a build for 8-bit integers finds without samples."""
+
+    def make(path: Path) -> None:
+        nodes = onnx_file.load(in_nodes(subject, threads)[0])
+        onnx_file.save(smoothed(nodes, drawn_inputs(subject.source.inputs), threads), path)
+
+    return subject.file("ours-native-int8", make), SessionSettings()
+
+
+def _in_form(subject: Subject, name: str, forms: Forms, threads: int, target: str = TARGET) -> Path:
     """Fuse in some form. The outputs are compared beside the others', so fusing need not do it."""
 
     def make(path: Path) -> None:
-        model, _ = fuse_checked(subject.model(), TARGET, check=False, forms=forms, threads=threads)
+        model, _ = fuse_checked(subject.model(), target, check=False, forms=forms, threads=threads)
         onnx_file.save(model, path)
 
     return subject.file(name, make)
 
 
-FORMS: Mapping[str, Maker] = {
-    "ours": fused,
-    "ours-again": again,
-    "ours-chunked": in_chunks,
-    "ours-tuned": tuned,
-    "ours-8bit": quantized,
-    "ours-int8": in_integers,
+# Form -> the runtime that it runs on, and what makes it.
+FORMS: Mapping[str, tuple[str, Maker]] = {
+    "ours": (TARGET, fused),
+    "ours-again": (TARGET, again),
+    "ours-chunked": (TARGET, in_chunks),
+    "ours-tuned": (TARGET, tuned),
+    "ours-8bit": (TARGET, quantized),
+    "ours-int8": (TARGET, in_integers),
+    "ours-native": (ort_native.FLOAT32.name, in_nodes),
+    "ours-native-bf16": (ort_native.BFLOAT16.name, in_nodes),
+    "ours-native-int8": (ort_native.INT8.name, in_smoothed_nodes),
 }

@@ -46,6 +46,8 @@ again, up to three times, as long as the command had patience; the times with th
 - ours: `fuse` for `ort-cpu`, with its session settings; ours-again: the same file in sessions of its own;
   ours-chunked: in a loop over chunks of 384 rows, one chunk below 768, with wide hidden layers split; ours-tuned: what
   `ffn-export tune` chooses for 16, 128 and 512 tokens; ours-8bit: products in 8 bits, blocks of 32, accuracy level 4
+- ours-native: `fuse` for `ort-native`, on the execution provider of `native/` in float32; ours-native-bf16 and
+  ours-native-int8: the same in these precisions
 - bare: the products of the block in ONNX Runtime and nothing else; limit: what a large product and a large read take
   for the same work, as measured on this machine
 

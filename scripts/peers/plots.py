@@ -40,6 +40,9 @@ _STYLES: Mapping[str, tuple[str, str]] = {
     "ours-tuned": ("#000000", "*"),
     "ours-chunked": ("#000000", "x"),
     "ours-8bit": ("#cc79a7", "D"),
+    "ours-native": ("#e69f00", "o"),
+    "ours-native-bf16": ("#e69f00", "v"),
+    "ours-native-int8": ("#e69f00", "D"),
     BARE: ("#999999", "."),
 }
 _OTHER = ("#56b4e9", "P")

@@ -22,6 +22,8 @@ OTHER_PRECISIONS = {
     "ours-8bit": "8-bit weights",
     "quantize-dynamic": "8-bit integers",
     "ours-int8": "8-bit integers",
+    "ours-native-bf16": "bfloat16",
+    "ours-native-int8": "8-bit integers",
 }
 
 
