@@ -63,7 +63,12 @@ def computed(model: ir.Model) -> ir.Model:
 
     Return the model itself if it has none. A function that cannot be inlined stays.
     """
-    return _inlined(model, {key for key in model.functions if key[0] not in _RUNTIME_DOMAINS})
+    return _inlined(model, {key for key in model.functions if not is_of_runtime(key)})
+
+
+def is_of_runtime(key: _Key) -> bool:
+    """Whether a function is of a domain of which runtimes have kernels, and ignore bodies."""
+    return key[0] in _RUNTIME_DOMAINS
 
 
 def _inlined(model: ir.Model, keys: set[_Key]) -> ir.Model:
@@ -140,7 +145,7 @@ def _may_hold_a_site(model: ir.Model) -> set[_Key]:
     found: set[_Key] = set()
     while waiting:
         key = waiting.pop()
-        if key not in found and key[0] not in _RUNTIME_DOMAINS:
+        if key not in found and not is_of_runtime(key):
             found.add(key)
             waiting += callers[key]
     return found

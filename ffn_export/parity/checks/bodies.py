@@ -31,6 +31,7 @@ from ffn_export.fusion.functions import inline
 from ffn_export.fusion_check.limits import OutOfTimeError
 from ffn_export.fusion_check.running import ORT, RefusedError, runtimes
 from ffn_export.parity.checks.checked_run import CheckedRun
+from ffn_export.parity.checks.computed_nodes import given_by_calls
 from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.runtimes import contrib_operators
 from ffn_export.runtimes.half_precision import widened
@@ -63,7 +64,7 @@ def judge(model: ir.Model, feeds: Mapping[str, Array] | None = None) -> CheckRes
         feeds: Inputs of the model for the bodies that stand for no operator; None leaves these out.
     """
     failures: list[str] = []
-    notes: list[str] = []
+    notes = list(given_by_calls(model))
     others: list[ir.Node] = []
     for key, function in model.functions.items():
         name = f"{function.domain}::{function.name}"

@@ -14,6 +14,7 @@ from ffn_export.exporter.source import Source, from_module
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.targets import TARGETS
 from ffn_export.parity.cases.case import sweep
+from ffn_export.parity.checks.bodies import judge
 from ffn_export.parity.checks.epsilons import differences
 from ffn_export.parity.reference.module_trace import watch
 
@@ -127,3 +128,37 @@ def test_the_epsilon_within_a_function(outlined: tuple[Source, ir.Model]) -> Non
     norm.attributes["epsilon"] = ir.AttrFloat32("epsilon", 1e-11)
     (line,) = found(model, source)
     assert "(LayerNormalization) has epsilon 1e-11" in line
+
+
+@pytest.fixture
+def kept_apart(outlined: tuple[Source, ir.Model]) -> tuple[Source, ir.Model]:
+    """The same, in a function of a file's own that cannot be written into the graph, as it imports another opset."""
+    source, model = outlined
+    (function,) = model.functions.values()
+    body = function.graph
+    body.opset_imports[""] = model.opset_imports[""] - 1
+    model.graph[0].domain = "mine"
+    model.opset_imports["mine"] = 1
+    own = ir.Function("mine", function.name, graph=body, attributes=list(function.attributes.values()))
+    return source, ir.Model(model.graph, ir_version=model.ir_version, functions=[own])
+
+
+def test_the_epsilon_within_a_function_that_stays_a_function(kept_apart: tuple[Source, ir.Model]) -> None:
+    source, model = kept_apart
+    (function,) = model.functions.values()
+    norm = next(node for node in function if node.op_type == "LayerNormalization")
+    assert found(model, source) == ()
+    norm.attributes["epsilon"] = ir.AttrFloat32("epsilon", 1e-11)
+    (line,) = found(model, source)
+    assert "(LayerNormalization) has epsilon 1e-11" in line
+
+
+def test_an_epsilon_that_a_call_gives_is_said_to_be_unread(kept_apart: tuple[Source, ir.Model]) -> None:
+    source, model = kept_apart
+    (function,) = model.functions.values()
+    norm = next(node for node in function if node.op_type == "LayerNormalization")
+    function.attributes["e"] = ir.AttrFloat32("e", 1e-12)
+    norm.attributes["epsilon"] = ir.RefAttr("epsilon", "e", ir.AttributeType.FLOAT)
+    assert found(model, source) == ()
+    (line,) = judge(model).notes
+    assert "function mine::Linear cannot be written into the graph" in line
