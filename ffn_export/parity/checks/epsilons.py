@@ -1,8 +1,9 @@
-"""Check that every norm of a graph has an epsilon that the module computes with.
+"""Check that every epsilon of a graph is one that the module computes with.
 
 A wrong epsilon far below the variance of every row changes no output: BERT uses 1e-12, and because of its biases 1e-11
 shows on no input. The module's operators are therefore traced in one run (``module_trace``). An epsilon of the graph
-must be among the numbers that they are given, up to rounding to its dtype.
+must be among the numbers that they are given, up to rounding to its dtype. It is the attribute of a norm, or a small
+number that is added to a divisor, to what a root or a logarithm is taken of, or is the least that these can be.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
 
+from ffn_export.core.drawing import float_info
 from ffn_export.fusion import constants
 from ffn_export.fusion.functions.contract import DOMAIN
+from ffn_export.fusion.views import input_at, is_standard
 from ffn_export.parity.checks.checked_run import CheckedRun
 from ffn_export.parity.checks.computed_nodes import computed_nodes
 from ffn_export.parity.judging.check_result import CheckResult
@@ -31,8 +34,14 @@ _NORMS: Mapping[str, float] = {
 }
 # An epsilon attribute is a float32.
 _ROUNDING = 2.0**-22
-# A number added before a square root counts as an epsilon only below this.
+# A number that guards a divisor or a root counts as an epsilon only below this.
 _LARGEST = 1e-2
+# Operator -> inputs that may be the number that guards.
+_GUARDS: Mapping[str, tuple[int, ...]] = {"Add": (0, 1), "Max": (0, 1), "Clip": (1,)}
+# Operator -> the input that it cannot take 0 of.
+_GUARDED: Mapping[str, int] = {"Div": 1, "Log": 0, "Pow": 0, "Reciprocal": 0, "Sqrt": 0}
+_LAYOUT = ("Cast", "Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+_DEEPEST = 4  # nodes between the two
 
 
 def check(run: CheckedRun) -> CheckResult | None:
@@ -44,34 +53,52 @@ def check(run: CheckedRun) -> CheckResult | None:
 
 
 def differences(model: ir.Model, watched: Watched) -> tuple[str, ...]:
-    """Return one line for each norm whose epsilon the module does not use."""
+    """Return one line for each epsilon that the module does not use."""
     small = sorted(number for number in watched.numbers if 0 < number < _LARGEST)
     return tuple(
         f"{where} has epsilon {epsilon:.6g}, which PyTorch computes with nowhere (it has {_listed(small)})"
-        for where, epsilon, rounding in _epsilons(model)
-        if not any(abs(epsilon - number) <= rounding * number for number in watched.numbers)
+        for where, epsilon, rounding, least in _epsilons(model)
+        if not any(abs(epsilon - number) <= max(rounding * number, least) for number in watched.numbers)
         and (epsilon or small)  # an epsilon of 0 is right if the module uses none
     )
 
 
-def _epsilons(model: ir.Model) -> Iterator[tuple[str, float, float]]:
-    """Yield each epsilon of a graph: the node, the number, and its relative rounding error."""
+def _epsilons(model: ir.Model) -> Iterator[tuple[str, float, float, float]]:
+    """Yield each epsilon of a graph: the node, the number, its relative rounding error, and its least one."""
     for node in computed_nodes(model):
         name = f"node {node.name!r} ({node.op_type})"
         if node.op_type in _NORMS and node.domain in ("", "com.microsoft"):
-            yield name, node.attributes.get_float("epsilon", _NORMS[node.op_type]), _ROUNDING
+            yield name, node.attributes.get_float("epsilon", _NORMS[node.op_type]), _ROUNDING, 0.0
         if node.domain == DOMAIN and "epsilon" in node.attributes:
-            yield name, node.attributes.get_float("epsilon"), _ROUNDING
-        if node.op_type == "Add" and node.domain == "" and _is_rooted(node):
-            for value in node.inputs:
+            yield name, node.attributes.get_float("epsilon"), _ROUNDING, 0.0
+        if node.domain == "" and node.op_type in _GUARDS and _guards(node.outputs[0]):
+            for value in (input_at(node, place) for place in _GUARDS[node.op_type]):
                 number = constants.number(value)
                 if number is not None and 0 < number < _LARGEST:
-                    yield name, number, 2 * constants.relative_rounding(value)
+                    yield name, number, 2 * constants.relative_rounding(value), _least_rounding(value)
 
 
-def _is_rooted(node: ir.Node) -> bool:
-    users = [user for user, _ in node.outputs[0].uses()]
-    return bool(users) and all(user.domain == "" and user.op_type in ("Sqrt", "Pow") for user in users)
+def _guards(value: ir.Value, depth: int = _DEEPEST) -> bool:
+    """Whether a value, in any layout and times any constant, is a divisor or under a root or a logarithm."""
+    for user, place in value.uses():
+        if user.domain == "" and _GUARDED.get(user.op_type) == place:
+            return True
+        if depth and _hands_on(user, place) and _guards(user.outputs[0], depth - 1):
+            return True
+    return False
+
+
+def _hands_on(node: ir.Node, place: int) -> bool:
+    """Whether a node gives an input on in another layout, or times or over a constant."""
+    is_scaled = is_standard(node, "Mul", "Div") and constants.is_constant(input_at(node, 1 - place))
+    return is_scaled or (place == 0 and is_standard(node, *_LAYOUT))
+
+
+def _least_rounding(value: ir.Value | None) -> float:
+    """Return half the spacing of the numbers around 0: in float16 1e-7 is a number of two bits."""
+    dtype = None if value is None else value.dtype
+    is_floating = dtype is not None and dtype.is_floating_point()
+    return float(float_info(dtype.numpy()).smallest_subnormal) / 2 if dtype is not None and is_floating else 0.0
 
 
 def _listed(numbers: list[float]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 import torch
@@ -162,3 +163,41 @@ def test_an_epsilon_that_a_call_gives_is_said_to_be_unread(kept_apart: tuple[Sou
     assert found(model, source) == ()
     (line,) = judge(model).notes
     assert "function mine::Linear cannot be written into the graph" in line
+
+
+class Guarded(nn.Module):
+    """Divides by what an operator keeps from 0, or takes a logarithm of it."""
+
+    def __init__(self, compute: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.compute = compute
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.compute(x)
+
+
+GUARDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "normalize": lambda x: nn.functional.normalize(x, dim=-1, eps=1e-7),
+    "normalize by default": lambda x: nn.functional.normalize(x, dim=-1),
+    "cosine similarity": lambda x: nn.functional.cosine_similarity(x, x.flip(-1), dim=-1),
+    "added to a divisor": lambda x: x / (x.abs().sum(-1, keepdim=True) + 1e-7),
+    "least divisor": lambda x: x / x.abs().sum(-1, keepdim=True).clamp(min=1e-7),
+    "maximum": lambda x: x / torch.maximum(x.abs().sum(-1, keepdim=True), torch.tensor(1e-7, dtype=x.dtype)),
+    "scale of a quantiser": lambda x: x / (x.abs().amax(-1, keepdim=True).clamp(min=1e-7) / 127),
+    "logarithm": lambda x: torch.log(x.softmax(-1) + 1e-7),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", GUARDS)
+def test_the_epsilon_that_guards_a_divisor_or_a_logarithm(name: str, dtype: str) -> None:
+    source = from_module(Guarded(GUARDS[name]).eval(), {"x": f"{dtype}[1<=batch,1<=seq,8]"})
+    model = export_source(source)
+    assert found(model, source) == ()
+    assert found(fuse(model, "ort-cpu")[0], source) == ()
+    for value in model.graph.initializers.values():
+        number = value.const_value and value.const_value.size == 1 and value.const_value.numpy()
+        if isinstance(number, np.ndarray) and number.dtype.kind == "f" and 0 < number < 1e-2:
+            value.const_value = ir.tensor((number * 3).astype(number.dtype), name=value.name)
+    is_zero = dtype == "float16" and name in ("normalize by default", "cosine similarity")  # 1e-12 rounds to 0
+    assert is_zero or "PyTorch computes with nowhere" in found(model, source)[0]
