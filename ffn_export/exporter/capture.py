@@ -18,7 +18,7 @@ from ffn_export.core.quiet import quiet, silent
 from ffn_export.core.strict import expose_own
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims
 from ffn_export.errors import ExportError
-from ffn_export.exporter import attention, clips, decompositions, experts
+from ffn_export.exporter import attention, clips, decompositions, experts, output_dtypes
 from ffn_export.exporter.checks import (
     check_inference_only,
     check_kept_axes,
@@ -206,6 +206,7 @@ def _translate(program: torch.export.ExportedProgram, source: Source, names: tup
     attention.keep_empty_sizes(onnx_program.model)
     attention.hide_rows(onnx_program.model)
     clips.bound(onnx_program.model)
+    output_dtypes.keep(onnx_program.model, program)
     return onnx_program.model
 
 

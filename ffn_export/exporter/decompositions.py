@@ -8,6 +8,8 @@
 - ``clamp`` becomes ``hardtanh`` with both bounds. With one bound, the translation is a ``Clip`` for which ONNX Runtime
   turns infinity into the largest number; in half precision it is a ``Max`` and a ``Min``. ``hardtanh`` is a ``Clip`` in
   every dtype.
+- ``logit`` with an epsilon becomes the logarithm of a quotient of clips. The translation compares with the bounds, and
+  makes NaN the upper one.
 - Attention with a floating-point mask becomes its formula, if the program contains minus infinity. A row that sees no
   key is 0 in PyTorch, and NaN in the translation.
 - ``any`` and ``all`` become counts. The translation of ``any`` is the largest integer, which over nothing is the
@@ -109,6 +111,15 @@ def _clamp(x: Tensor, low: float | None = None, high: float | None = None) -> Te
     return torch.nn.functional.hardtanh(x, *_bounds(low, high))
 
 
+def _logit(x: Tensor, epsilon: float) -> Tensor:
+    inner = torch.nn.functional.hardtanh(x, epsilon, 1 - epsilon)
+    return torch.log(inner / (1 - inner))
+
+
+def _has_epsilon(x: Tensor, epsilon: float | None = None) -> bool:
+    return epsilon is not None and 0 <= epsilon <= 0.5 and x.is_floating_point()
+
+
 def _hides(graph: torch.fx.Graph) -> bool:
     """Whether a program contains minus infinity, as in a mask, and no attention of ``nn.MultiheadAttention``.
 
@@ -178,6 +189,7 @@ _TABLE: Mapping[Any, tuple[Callable[..., bool], Callable[..., Tensor]]] = {
     _aten.clamp_max.default: (_is_clip, lambda x, high: _clamp(x, None, high)),  # which bound it is makes no difference
     _aten.clamp_min.default: (_is_clip, _clamp),
     _aten.conv1d.default: (_is_pointwise, _conv1d),
+    _aten.logit.default: (_has_epsilon, _logit),
     _aten.log_sigmoid.default: (_has_softplus, _log_sigmoid),
     _aten.rsub.Scalar: (_is_mixed, _rsub),
     _ATTENTION: (_is_masked, _masked_attention),

@@ -120,6 +120,14 @@ def test_the_logarithm_of_a_sigmoid_far_below_zero() -> None:
     assert verify(model, against=module, inputs=inputs, runtimes=["ort-cpu"]).failures == ()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_logit_keeps_what_is_no_number(dtype: str) -> None:
+    module = module_of(lambda self, x: torch.logit(x.sigmoid(), eps=1e-3))
+    inputs = {"x": f"{dtype}[b,8]"}
+    model = export_source(from_module(module, inputs))
+    assert verify(model, against=module, inputs=inputs, runtimes=["ort-cpu"]).failures == ()
+
+
 def test_it_stays_as_it_is_where_there_is_no_kernel() -> None:
     source = from_module(module_of(lambda self, x: F.logsigmoid(x)), {"x": "float64[b,8]"})
     model = export_source(source)
