@@ -3,7 +3,8 @@
 A wrong epsilon far below the variance of every row changes no output: BERT uses 1e-12, and because of its biases 1e-11
 shows on no input. The module's operators are therefore traced in one run (``module_trace``). An epsilon of the graph
 must be among the numbers that they are given, up to rounding to its dtype. It is the attribute of a norm, or a small
-number that is added to a divisor, to what a root or a logarithm is taken of, or is the least that these can be.
+number that is added to a divisor, to what a root or a logarithm is taken of, or is the least that these can be. One
+that is subtracted is a negative epsilon.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _ROUNDING = 2.0**-22
 # A number that guards a divisor or a root counts as an epsilon only below this.
 _LARGEST = 1e-2
 # Operator -> inputs that may be the number that guards.
-_GUARDS: Mapping[str, tuple[int, ...]] = {"Add": (0, 1), "Max": (0, 1), "Clip": (1,)}
+_GUARDS: Mapping[str, tuple[int, ...]] = {"Add": (0, 1), "Sub": (1,), "Max": (0, 1), "Clip": (1,)}
 # Operator -> the input that it cannot take 0 of.
 _GUARDED: Mapping[str, int] = {"Div": 1, "Log": 0, "Pow": 0, "Reciprocal": 0, "Sqrt": 0}
 _LAYOUT = ("Cast", "Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
@@ -58,7 +59,7 @@ def differences(model: ir.Model, watched: Watched) -> tuple[str, ...]:
     return tuple(
         f"{where} has epsilon {epsilon:.6g}, which PyTorch computes with nowhere (it has {_listed(small)})"
         for where, epsilon, rounding, least in _epsilons(model)
-        if not any(abs(epsilon - number) <= max(rounding * number, least) for number in watched.numbers)
+        if not any(abs(epsilon - number) <= max(rounding * abs(number), least) for number in watched.numbers)
         and (epsilon or small)  # an epsilon of 0 is right if the module uses none
     )
 
@@ -75,7 +76,8 @@ def _epsilons(model: ir.Model) -> Iterator[tuple[str, float, float, float]]:
             for value in (input_at(node, place) for place in _GUARDS[node.op_type]):
                 number = constants.number(value)
                 if number is not None and 0 < number < _LARGEST:
-                    yield name, number, 2 * constants.relative_rounding(value), _least_rounding(value)
+                    epsilon = -number if node.op_type == "Sub" else number
+                    yield name, epsilon, 2 * constants.relative_rounding(value), _least_rounding(value)
 
 
 def _guards(value: ir.Value, depth: int = _DEEPEST) -> bool:

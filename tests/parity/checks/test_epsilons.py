@@ -181,6 +181,7 @@ GUARDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "normalize by default": lambda x: nn.functional.normalize(x, dim=-1),
     "cosine similarity": lambda x: nn.functional.cosine_similarity(x, x.flip(-1), dim=-1),
     "added to a divisor": lambda x: x / (x.abs().sum(-1, keepdim=True) + 1e-7),
+    "subtracted from a divisor": lambda x: x / (x.abs().sum(-1, keepdim=True) - 1e-7),
     "least divisor": lambda x: x / x.abs().sum(-1, keepdim=True).clamp(min=1e-7),
     "maximum": lambda x: x / torch.maximum(x.abs().sum(-1, keepdim=True), torch.tensor(1e-7, dtype=x.dtype)),
     "scale of a quantiser": lambda x: x / (x.abs().amax(-1, keepdim=True).clamp(min=1e-7) / 127),
@@ -201,3 +202,11 @@ def test_the_epsilon_that_guards_a_divisor_or_a_logarithm(name: str, dtype: str)
             value.const_value = ir.tensor((number * 3).astype(number.dtype), name=value.name)
     is_zero = dtype == "float16" and name in ("normalize by default", "cosine similarity")  # 1e-12 rounds to 0
     assert is_zero or "PyTorch computes with nowhere" in found(model, source)[0]
+
+
+def test_an_epsilon_of_the_other_sign() -> None:
+    source = from_module(Guarded(GUARDS["added to a divisor"]).eval(), {"x": "float32[1<=batch,1<=seq,8]"})
+    model = export_source(source)
+    next(node for node in model.graph if node.op_type == "Add").op_type = "Sub"
+    (line,) = found(model, source)
+    assert "(Sub) has epsilon -1e-07, which PyTorch computes with nowhere" in line
