@@ -5,12 +5,16 @@
    activation between can be fused.
 2. Feed-forwards that mix tokens or features of the hidden layer. Some models compute across them: a depthwise
    convolution over the tokens (SegFormer), a response that is normalised over them (ConvNeXt V2), a norm of the hidden
-   layer.
+   layer, a product with a matrix over the tokens (the spatial gate of gMLP), a softmax of the features that multiplies
+   them (SoLU), or the largest of each few features (maxout).
+3. Feed-forwards that read parts of a packed product by an index (``Gather``).
+4. Feed-forwards whose first product has a product of low rank added to it: LoRA that was not merged.
+5. Feed-forwards of convolutions of kernel 1, whose features are not the last axis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -20,7 +24,7 @@ from ffn_export.fusion.activations import activation_name
 from ffn_export.fusion.engine import sorted_nodes
 from ffn_export.fusion.region import LAYOUT, Region, through
 from ffn_export.fusion.sites import Unfused, data_of, listed, weight_sizes
-from ffn_export.fusion.views import input_at, is_standard
+from ffn_export.fusion.views import input_at, int_of, ints_of, is_standard, producer
 
 _TAKES = ("Gather", "GatherND")
 _MIXES = (
@@ -29,41 +33,151 @@ _MIXES = (
     *("RMSNormalization", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceSum", "ReduceSumSquare"),
 )
 # Operators that are no activation.
-_PLAIN = ("Add", "Cast", "Div", "Mul", "Sub", *_MIXES)
+_PLAIN = ("Add", "Cast", "Div", "Gather", "MatMul", "Mul", "Sub", *_MIXES)
 
 
 @dataclass
 class _MixedRegion(Region):
+    """The nodes between two products, of which some mix tokens or features, or take parts by an index.
+
+    Attributes:
+        mixing: Nodes that mix.
+        taking: Nodes that take a part of a packed product.
+        is_shaped: Whether one of them makes the hidden layer a function of its own, as an activation does.
+    """
+
     mixing: dict[ir.Node, None] = field(default_factory=dict)
+    taking: dict[ir.Node, None] = field(default_factory=dict)
+    is_shaped: bool = False
 
     def computes(self, node: ir.Node) -> bool:
-        if is_standard(node, *_MIXES):
+        if is_standard(node, "Gather") and constants.is_constant(input_at(node, 1)) and _is_of_split_features(node):
+            self.taking[node] = None
+            self.is_packed = True
+            return True
+        shapes = _multiplies_its_input(node) or (is_standard(node, "ReduceMax") and _is_of_split_features(node))
+        if shapes or is_standard(node, *_MIXES):
             self.mixing[node] = None
+            self.is_shaped = self.is_shaped or shapes
             return True
         return super().computes(node)
 
 
+class _RegionOverTokens(_MixedRegion):
+    """The same, with products whose rows are tokens: the last axis of their data was another one before."""
+
+    def grow(self, value: ir.Value | None, graph: object) -> bool:
+        node = producer(value, within=graph)
+        if node is None or node in self.seen or data_of(node) is None or not _is_over_tokens(node):
+            return super().grow(value, graph)
+        self.seen.add(node)
+        self.mixing[node] = None
+        self.computing[node] = None
+        return self.grow(node.inputs[0], graph)
+
+
 def find(model: ir.Model) -> Iterator[Unfused]:
-    """Yield the experts and then the mixed feed-forwards, each in graph order of their last nodes."""
-    for recognise in (_experts, _mixed):
+    """Yield the experts and then the other feed-forwards by their reason, each in graph order of their last nodes."""
+    for recognise in (_experts, _mixed, _adapted, _convolved):
         for graph in (*model.graphs(), *model.functions.values()):
             yield from (found for node in graph if (found := recognise(node)) is not None)
 
 
 def _mixed(product: ir.Node) -> Unfused | None:
-    second, region = weight_sizes(product), _MixedRegion(data_of, constants.is_fixed)
-    if second is None or not region.grow(product.inputs[0], product.graph) or region.source is None:
+    second = weight_sizes(product)
+    if second is None:
+        return None
+    tried = (kind(data_of, constants.is_fixed) for kind in (_MixedRegion, _RegionOverTokens))
+    region = next((r for r in tried if r.grow(product.inputs[0], product.graph) and r.source is not None), None)
+    if region is None:
         return None
     first = weight_sizes(next(iter(region.firsts)))
     activation = [node for node in region.activation if not is_standard(node, *_PLAIN)]
     is_wider = first is not None and first[0] == second[1] < second[0]
-    if not region.mixing or not is_wider or not (activation or region.is_gated):
+    is_activated = activation or region.is_gated or region.is_shaped
+    if not (region.mixing or region.taking) or not is_wider or not is_activated:
         return None
-    mixing = sorted_nodes(region.mixing)
-    verb = "computes" if len(mixing) == 1 else "compute"
-    reason = f"{listed(mixing)} {verb} across tokens or features between its two products"
+    said = (
+        ("compute", region.mixing, "across tokens or features between its two products"),
+        ("take", region.taking, "parts of its first product by an index"),
+    )
+    reason = "; ".join(_said(verb, sorted_nodes(reversed(by)), what) for verb, by, what in said if by)
     nodes = (*region.firsts, *reversed(region.computing), product)
     return Unfused(nodes, activation_name([], activation), region.is_gated, reason)
+
+
+def _said(verb: str, nodes: Sequence[ir.Node], what: str) -> str:
+    return f"{listed(nodes)} {verb}{'s' if len(nodes) == 1 else ''} {what}"
+
+
+def _multiplies_its_input(node: ir.Node) -> bool:
+    """Whether a softmax is a factor of the values that it is taken of."""
+    if not is_standard(node, "Softmax"):
+        return False
+    pair = {input_at(node, 0), node.outputs[0]}
+    return any(is_standard(user, "Mul") and set(user.inputs) == pair for user, _ in node.outputs[0].uses())
+
+
+def _is_of_split_features(node: ir.Node) -> bool:
+    """Whether a node reads features in two axes, which a reshape made of the last one."""
+    return producer(input_at(node, 0), "Reshape") is not None
+
+
+def _is_over_tokens(product: ir.Node) -> bool:
+    turn = producer(product.inputs[0], "Transpose")
+    order = () if turn is None else ints_of(turn, "perm")
+    return bool(order) and order[-1] != len(order) - 1
+
+
+def _adapted(product: ir.Node) -> Unfused | None:
+    second, region = weight_sizes(product), Region(data_of, constants.is_fixed)
+    if second is None or not region.grow(product.inputs[0], product.graph) or not region.activation:
+        return None
+    reduced = {first: before for first in region.firsts if (before := _reduced(first)) is not None}
+    plain = [first for first in region.firsts if first not in reduced]
+    sources = {data_of(node) for node in (*plain, *reduced.values())}
+    sizes = {weight_sizes(first) for first in plain}
+    if not plain or not reduced or len(sources) != 1 or sizes != {(second[1], second[0])}:
+        return None
+    what = "a product of low rank to its first product: merge it into the weight"
+    reason = _said("add", list(reduced), what)
+    nodes = (*reduced.values(), *region.firsts, *reversed(region.computing), product)
+    return Unfused(nodes, activation_name([], region.activation[-1:]), len(plain) > 1, reason)
+
+
+def _reduced(product: ir.Node) -> ir.Node | None:
+    """Return the product that gives a product its data, if that is narrower than what the two read and write."""
+    data, sizes = data_of(product), weight_sizes(product)
+    before = None if data is None else producer(through(data, LAYOUT))
+    first = None if before is None else weight_sizes(before)
+    return before if first and sizes and first[1] == sizes[0] < min(first[0], sizes[1]) else None
+
+
+def _convolved(product: ir.Node) -> Unfused | None:
+    second, region = _kernel_sizes(product), Region(_data_of_convolution, constants.is_fixed)
+    if second is None or not region.grow(product.inputs[0], product.graph) or region.source is None:
+        return None
+    if {_kernel_sizes(first) for first in region.firsts} != {(second[1], second[0])} or second[0] <= second[1]:
+        return None
+    if not (region.activation or region.is_gated):
+        return None
+    nodes = (*region.firsts, *reversed(region.computing), product)
+    reason = "its products are convolutions of kernel 1, whose features are not the last axis"
+    return Unfused(nodes, activation_name([], region.activation), region.is_gated, reason)
+
+
+def _kernel_sizes(node: ir.Node) -> tuple[int, int] | None:
+    """Return ``(d_in, d_out)`` of a convolution that is a product at every place; None for any other node."""
+    weight = input_at(node, 1) if is_standard(node, "Conv") else None
+    if weight is None or weight.shape is None or not weight.shape.is_static() or not constants.is_fixed(weight):
+        return None
+    d_out, d_in, *kernel = weight.shape.numpy()
+    moved = (*ints_of(node, "pads"), *(stride - 1 for stride in ints_of(node, "strides")))
+    return None if any(moved) or set(kernel) != {1} or int_of(node, "group", 1) != 1 else (d_in, d_out)
+
+
+def _data_of_convolution(node: ir.Node) -> ir.Value | None:
+    return None if _kernel_sizes(node) is None else node.inputs[0]
 
 
 def _experts(product: ir.Node) -> Unfused | None:

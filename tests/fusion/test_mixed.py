@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
 import pytest
 
 from ffn_export import fuse
@@ -18,9 +19,16 @@ WEIGHTS = ", ".join(
         ("row", "16", 16),
         ("kernel", "16,1,3", 48),
         ("narrow", "16,4", 64),
+        ("wide", "8,32", 256),
+        ("over", "5,5", 25),
+        ("reduce", "8,2", 16),
+        ("expand", "2,16", 32),
+        ("kernel_up", "16,8,1,1", 128),
+        ("kernel_down", "8,16,1,1", 128),
     ]
 )
-OVER_TOKENS = "int64[1] tokens = {1}, int64[1] last = {-1}"
+OVER_TOKENS = "int64[1] tokens = {1}, int64[1] last = {-1}, int64 first = {0}, int64 second = {1}, float scale = {2.0}"
+SPLIT = "int64[4] pairs = {0,0,16,2}, int64[4] gates = {0,0,2,16}"
 CONV = """h = MatMul(x, up) t = Transpose<perm = [0,2,1]>(h) c = Conv<group = 16, pads = [1,1]>(t, kernel)
           r = Transpose<perm = [0,2,1]>(c) a = Gelu(r)"""
 RESPONSE = """h = MatMul(x, up) a = Gelu(h) n = ReduceL2(a, tokens) m = ReduceMean(n, last) q = Div(n, m)
@@ -28,7 +36,7 @@ RESPONSE = """h = MatMul(x, up) a = Gelu(h) n = ReduceL2(a, tokens) m = ReduceMe
 
 
 def found(body: str) -> list[Unfused]:
-    return list(unfused.find(model(body, f"{WEIGHTS}, {OVER_TOKENS}", outputs="float[] y")))
+    return list(unfused.find(model(body, f"{WEIGHTS}, {OVER_TOKENS}, {SPLIT}", outputs="float[] y")))
 
 
 @pytest.mark.parametrize(
@@ -57,11 +65,63 @@ def test_mixed(body: str, activation: str, reason: str) -> None:
         "h = MatMul(x, up) n = LayerNormalization(h, row) y = MatMul(n, down)",  # no activation
         "h = MatMul(x, up) s = Softmax(h) a = Relu(s) y = MatMul(a, down)",  # as attention does
         f"{CONV} y = MatMul(a, narrow)",  # of another width than it began with
+        "h = MatMul(x, up) a = Softmax(h) y = MatMul(a, down)",  # attention to learned tokens
+        "h = MatMul(x, up) a = Gelu(h) m = ReduceMax(a, tokens) t = Transpose<perm = [0,2,1]>(m) y = MatMul(t, over)",
+        "d = MatMul(x, reduce) e = MatMul(d, expand) a = Gelu(e) y = MatMul(a, down)",  # nothing it is added to
         "h = MatMul(x, up) m = MatMul(h, square) a = Relu(m) y = MatMul(a, down)",
     ],
 )
 def test_anything_else_is_not_mentioned(body: str) -> None:
     assert found(body) == []
+
+
+SPATIAL = """h = MatMul(x, wide) a = Gelu(h) u, v = Split<axis = -1, num_outputs = 2>(a)
+             n = LayerNormalization(v, row) t = Transpose<perm = [0,2,1]>(n) m = MatMul(t, over)
+             r = Transpose<perm = [0,2,1]>(m) g = Mul(u, r)"""
+ADAPTED = """h = MatMul(x, up) d = MatMul(x, reduce) e = MatMul(d, expand) f = Mul(e, scale) s = Add(h, f)
+             a = Gelu(s)"""
+
+
+@pytest.mark.parametrize(
+    ("body", "activation", "gated", "reason"),
+    [
+        (f"{SPATIAL} y = MatMul(g, down)", "gelu", True, "LayerNormalization MatMul compute across tokens or features"),
+        (
+            "h = MatMul(x, up) s = Softmax(h) a = Mul(h, s) y = MatMul(a, down)",
+            None,
+            False,
+            "Softmax computes across tokens or features",
+        ),
+        (
+            "h = MatMul(x, wide) p = Reshape(h, pairs) a = ReduceMax<keepdims = 0>(p, last) y = MatMul(a, down)",
+            None,
+            False,
+            "ReduceMax computes across tokens or features",
+        ),
+        (
+            """h = MatMul(x, wide) p = Reshape(h, gates) u = Gather<axis = 2>(p, first) v = Gather<axis = 2>(p, second)
+               a = Gelu(u) g = Mul(a, v) y = MatMul(g, down)""",
+            "gelu",
+            True,
+            "Gather Gather take parts of its first product by an index",
+        ),
+        (f"{ADAPTED} y = MatMul(a, down)", "gelu", False, "MatMul adds a product of low rank to its first product"),
+    ],
+)
+def test_another_hidden_layer(body: str, activation: str | None, gated: bool, reason: str) -> None:
+    (site,) = found(body)
+    assert (site.activation, site.gated) == (activation, gated)
+    assert site.reason.startswith(reason)
+
+
+def test_convolutions_of_kernel_1() -> None:
+    body = "h = Conv(x, kernel_up) a = Gelu(h) y = Conv(a, kernel_down)"
+    graph = model(body, WEIGHTS, inputs="float[batch,8,height,width] x", outputs="float[] y")
+    (site,) = unfused.find(graph)
+    assert (site.activation, site.gated) == ("gelu", False)
+    assert site.reason == "its products are convolutions of kernel 1, whose features are not the last axis"
+    graph.graph[0].attributes["strides"] = ir.AttrInt64s("strides", [2, 2])
+    assert list(unfused.find(graph)) == []
 
 
 def test_report_says_what_stands_between_the_products() -> None:
