@@ -39,8 +39,8 @@ _ROUNDING = 2.0**-22
 _LARGEST = 1e-2
 # Operator -> inputs that may be the number that guards.
 _GUARDS: Mapping[str, tuple[int, ...]] = {"Add": (0, 1), "Sub": (1,), "Max": (0, 1), "Clip": (1,)}
-# Operator -> the input that it cannot take 0 of.
-_GUARDED: Mapping[str, int] = {"Div": 1, "Log": 0, "Pow": 0, "Reciprocal": 0, "Sqrt": 0}
+# Operator -> the input that it cannot take 0 of, or has no slope at 0.
+_GUARDED: Mapping[str, int] = {"Div": 1, "Log": 0, "Pow": 0, "Reciprocal": 0, "ReduceL2": 0, "Sqrt": 0}
 _LAYOUT = ("Cast", "Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 _DEEPEST = 4  # nodes between the two
 

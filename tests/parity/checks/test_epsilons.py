@@ -180,6 +180,7 @@ GUARDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "normalize": lambda x: nn.functional.normalize(x, dim=-1, eps=1e-7),
     "normalize by default": lambda x: nn.functional.normalize(x, dim=-1),
     "cosine similarity": lambda x: nn.functional.cosine_similarity(x, x.flip(-1), dim=-1),
+    "distance": lambda x: nn.functional.pairwise_distance(x, x.flip(-1), eps=1e-7),
     "added to a divisor": lambda x: x / (x.abs().sum(-1, keepdim=True) + 1e-7),
     "subtracted from a divisor": lambda x: x / (x.abs().sum(-1, keepdim=True) - 1e-7),
     "least divisor": lambda x: x / x.abs().sum(-1, keepdim=True).clamp(min=1e-7),
