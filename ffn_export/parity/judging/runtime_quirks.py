@@ -11,8 +11,8 @@ Measured for OpenVINO 2026.4 and tract 0.23 on an x86-64 CPU:
 On any runtime, operators that round their input to 8-bit integers cannot represent NaN or infinity. A row that holds
 infinity becomes NaN as a whole, also where PyTorch goes on with finite numbers, as behind a sigmoid. In ONNX Runtime,
 recurrences, ReduceMax, ReduceMin, the pooling of largest values and a scatter that keeps the largest or smallest ignore
-NaN, and ThresholdedRelu and Shrink make it 0. TopK and Sign treat NaN otherwise than PyTorch: the standard does not
-order it. CumSum adds in order.
+NaN, and ThresholdedRelu and Shrink make it 0. TopK, ArgMax, ArgMin and Sign treat NaN otherwise than PyTorch: the
+standard does not order it. CumSum adds in order.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def of_operators(nodes: Iterable[ir.Node]) -> tuple[str, ...]:
         DROPS_NAN: any(map(_rounds_to_integers, nodes)) or bool(names & _PASSING_OVER) or any(map(_selects, nodes)),
         SPREADS_INFINITY: any(map(_rounds_to_integers, nodes)),
         ORDERS_NAN: "::Sign" in names,
-        SORTS_NAN: "::TopK" in names,
+        SORTS_NAN: any(map(_sorts, nodes)),
         SUMS_IN_ORDER: "::CumSum" in names,
     }
     return tuple(caveat for caveat, applies in found.items() if applies)
@@ -84,6 +84,14 @@ def _rounds_to_integers(node: ir.Node) -> bool:
     name = f"{node.domain}::{node.op_type}"
     at_level_4 = name == "com.microsoft::MatMulNBits" and node.attributes.get_int("accuracy_level", 0) == 4
     return at_level_4 or name in _TO_INTEGERS
+
+
+def _sorts(node: ir.Node) -> bool:
+    """Whether a node orders numbers, of which integers are never NaN."""
+    if node.domain != "" or node.op_type not in ("ArgMax", "ArgMin", "TopK"):
+        return False
+    value = node.inputs[0]
+    return value is None or value.dtype is None or value.dtype.is_floating_point()
 
 
 def _selects(node: ir.Node) -> bool:

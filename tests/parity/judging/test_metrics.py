@@ -6,6 +6,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
 
@@ -328,6 +329,7 @@ TO_INTEGERS = {DROPS_NAN, SPREADS_INFINITY}
     [
         ("y = Sign(x)", {ORDERS_NAN}),
         ("y, places = TopK(x, one)", {SORTS_NAN}),
+        ("place = ArgMin<axis = -1>(x) y = Cast<to = 1>(place)", {SORTS_NAN}),
         ("y = CumSum(x, one)", {SUMS_IN_ORDER}),
         ("y = ReduceMax<keepdims = 1>(x)", {DROPS_NAN}),
         ("z, scale, zero = DynamicQuantizeLinear(x) y = DequantizeLinear(z, scale, zero)", TO_INTEGERS),
@@ -341,6 +343,11 @@ def test_caveats_of_operators(body: str, expected: set[str]) -> None:
     constants = f"int64 one = {{1}}, uint8[8,1,8] q = {{{'0,' * 63}0}}, float[8] s = {{1,1,1,1,1,1,1,1}}"
     of = model(body, constants, outputs="float[] y", domains=["com.microsoft"])
     assert set(of_operators(of.graph)) == expected
+
+
+def test_there_is_no_nan_among_integers() -> None:
+    ids = ir.val("ids", dtype=ir.DataType.INT64, shape=[2, 3])
+    assert of_operators([ir.node("ArgMax", [ids])]) == ()
 
 
 @pytest.mark.parametrize("caveat", [ORDERS_NAN, SPREADS_INFINITY])
