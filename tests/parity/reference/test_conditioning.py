@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from ffn_export.core import onnx_file
+from ffn_export.core.tensor_spec import parse_inputs
 from ffn_export.core.types import Array
 from ffn_export.exporter.source import Source, from_module
 from ffn_export.parity.cases.case import Case, sweep
@@ -23,8 +24,9 @@ from ffn_export.parity.judging.result import CaseResult, ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.parity.reference.conditioning import allowed, comparable, measured, movement
-from ffn_export.parity.reference.references import TorchReference
+from ffn_export.parity.reference.references import Reference, TorchReference
 from ffn_export.runtimes.registry import get_runtime
+from tests.fusion.graphs import model
 from tests.parity import add_norms
 from tests.parity.faults import edit
 
@@ -67,11 +69,50 @@ def test_conditioning_grows_as_the_mean_over_the_spread(tmp_path: Path) -> None:
 def test_only_ill_conditioned_cases_have_a_conditioning(tmp_path: Path) -> None:
     source, path = add_norms.fused(add_norms.layer_norm, "ort", tmp_path)
     result = run_cases(path, TorchReference(source, 1), runtimes=["ort-cpu"], cases=sweep(source.inputs))
-    ill = {"small", "outliers", "offset", "constant", "tiny", "denormal", "repeated", "zeros"}
+    ill = {"small", "large", "outliers", "offset", "constant", "tiny", "denormal", "repeated", "zeros"}
     assert {case.values for case in result.cases} > ill
     for case in result.cases:
         if case.values not in ill:
             assert case.outputs[0].conditioning_ulps == 0
+
+
+class Rarely(Reference):
+    """The identity, which one of many roundings of its inputs moves by so much."""
+
+    def __init__(self, by: float) -> None:
+        super().__init__("rarely", parse_inputs({"x": "float32[batch,8]"}))
+        self.by = by
+
+    def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
+        return {"y": (feeds["x"].astype(np.float64), feeds["x"])}
+
+    def baseline(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        return feeds
+
+    def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> Mapping[str, Array]:
+        return {"y": feeds["x"].astype(np.float64) + (self.by if rounding_seed == 20 else 0)}
+
+
+@pytest.mark.parametrize(
+    ("error", "by", "values", "passes"),
+    [
+        (256, 200, "outliers", True),
+        (256, 0, "outliers", False),  # no rounding moves it so far
+        (256, 200, "normal", False),  # rows that lose no digits
+        (6400, 6000, "outliers", False),  # beyond what is measured again
+    ],
+)
+def test_an_error_near_its_bound_is_compared_with_more_roundings(
+    error: float, by: float, values: str, passes: bool, tmp_path: Path
+) -> None:
+    unit = 2.0**-20  # of a row with an element of 8 to 16
+    onnx_file.save(
+        model("y = Add(x, c)", f"float c = {{{error * unit}}}", inputs="float[batch,8] x", outputs="float[batch,8] y"),
+        tmp_path / "m.onnx",
+    )
+    case = Case(values, {"batch": 64}, values, 0)
+    result = run_cases(tmp_path / "m.onnx", Rarely(by * unit), runtimes=["ort-cpu"], cases=[case])
+    assert (statuses(result) == ["passed"]) is passes
 
 
 @pytest.mark.parametrize(("numbers", "is_measured"), [(1, True), (7, True), (8, False)])
