@@ -20,7 +20,7 @@ from ffn_export.runtimes.base import Artifact, Runner, Runtime
 from ffn_export.runtimes.precision import described, graph_dtypes
 
 if TYPE_CHECKING:
-    from onnx.reference import ReferenceEvaluator
+    from ffn_export.runtimes.evaluator import Evaluator
 
 
 class OnnxEvaluator(Runtime):
@@ -83,32 +83,20 @@ class EvaluatorRunner:
         return described(self._dtypes) + (", half precision summed in float32" if wide else "")
 
 
-def evaluator_of(model: ir.Model) -> ReferenceEvaluator:
+def evaluator_of(model: ir.Model) -> Evaluator:
     """Return ONNX's reference evaluator of a model, with the operators of this package; unused outputs get a name.
 
     Raises:
         Exception: If it cannot run one of the operators: ``NotImplementedError``, ``RuntimeError``, ``KeyError`` …
     """
-    from onnx.reference import ReferenceEvaluator
-
-    from ffn_export.runtimes import contrib_operators, exact_operators, half_precision, old_opsets
+    from ffn_export.runtimes.evaluator import Evaluator
 
     name_unused_outputs(model)
-    opset = model.opset_imports.get("", 0)
-    operators = [
-        *contrib_operators.OPERATORS.values(),
-        *old_opsets.operators(opset),  # the evaluator takes the first of a name
-        *half_precision.operators(opset),
-        *exact_operators.OPERATORS,
-    ]
-    return ReferenceEvaluator(ir.serde.serialize_model(model), new_ops=operators)
+    return Evaluator(ir.serde.serialize_model(model))
 
 
 def _with_bodies(model: ir.Model) -> ir.Model:
-    """Inline vendor operators with a function body, and outlined feed-forwards.
-
-    The evaluator runs a function body without the half-precision operators that it was given.
-    """
+    """Inline vendor operators with a function body, and outlined feed-forwards."""
     return inline.written_out(portable.add(model))
 
 

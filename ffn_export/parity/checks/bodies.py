@@ -53,7 +53,7 @@ def check(run: CheckedRun) -> CheckResult | None:
         return None
     ran = [result for result in run.results if result.outputs and 0 not in result.sizes.values()]
     case = run.first(sorted(ran, key=lambda result: math.prod(result.sizes.values()))[:1])
-    return judge(run.model, {} if case is None else case.feeds(run.reference.inputs))
+    return judge(run.model, None if case is None else case.feeds(run.reference.inputs))
 
 
 def judge(model: ir.Model, feeds: Mapping[str, Array] | None = None) -> CheckResult:
@@ -61,11 +61,12 @@ def judge(model: ir.Model, feeds: Mapping[str, Array] | None = None) -> CheckRes
 
     Args:
         model: The model.
-        feeds: Inputs of the model for the bodies that stand for no operator; None leaves these out.
+        feeds: Inputs of the model for the bodies that stand for no operator; without them, these are not judged.
     """
     failures: list[str] = []
     notes = list(given_by_calls(model))
     others: list[ir.Node] = []
+    judged = 0
     for key, function in model.functions.items():
         name = f"{function.domain}::{function.name}"
         calls = list(_calls(model, key))
@@ -79,11 +80,15 @@ def judge(model: ir.Model, feeds: Mapping[str, Array] | None = None) -> CheckRes
             except NotImplementedError as error:
                 notes.append(f"the body of function {name} was not judged: {error}")
                 continue
+            judged += 1
             failures += [f"the body of function {name} is not that operator: {wrong}"] if wrong else []
-    if others and feeds:
-        wrongly_read, unread = _read_otherwise(model, others, feeds)
+    if others:
+        wrongly_read, unread, read = _read_otherwise(model, others, feeds)
         failures += wrongly_read
         notes += unread
+        judged += read
+    if not judged and not failures:
+        return CheckResult("function bodies", "not checked", "none could be judged", notes=tuple(notes))
     return CheckResult.of("function bodies", "they compute their operators", tuple(failures), tuple(notes))
 
 
@@ -94,23 +99,25 @@ def _is_operator(function: ir.Function) -> bool:
 
 
 def _read_otherwise(
-    model: ir.Model, calls: Sequence[ir.Node], feeds: Mapping[str, Array]
-) -> tuple[list[str], list[str]]:
+    model: ir.Model, calls: Sequence[ir.Node], feeds: Mapping[str, Array] | None
+) -> tuple[list[str], list[str], int]:
     """Compare the outputs of calls in ONNX Runtime with those of the evaluator, which runs the bodies.
 
     Calls within functions and branches run with the calls of the main graph around them.
 
     Returns:
-        Lines on bodies that differ, and on those that could not be judged.
+        Lines on bodies that differ, and on those that could not be judged; the number of judged calls.
     """
+    if feeds is None:
+        return [], ["bodies of functions that stand for no operator were not judged: no case ran"], 0
     outer = {(node.op_identifier(), _signature(node)): node for node in calls if node.graph is model.graph}.values()
     read = (value for node in outer for value in (*node.inputs, *node.outputs))
     names = {str(value.name) for value in read if value is not None and value.producer() is not None}
     try:
         with runtimes(1) as running, running.loaded(observed(model, names), ORT) as run:
             values = {**feeds, **run(feeds)}
-    except (RefusedError, OutOfTimeError):
-        return [], []  # the cases report it
+    except (RefusedError, OutOfTimeError) as error:
+        return [], [f"bodies of functions that stand for no operator were not judged: {first_line(error)}"], 0
     failures, notes = [], []
     for node in outer:
         function = model.functions[node.op_identifier()]
@@ -128,7 +135,7 @@ def _read_otherwise(
             notes.append(f"the body of {name} was not judged: its nodes {apart} in ONNX's reference evaluator")
         elif apart:
             failures.append(f"the body of {name} is not what ONNX Runtime computes: {apart}")
-    return failures, notes
+    return failures, notes, len(outer) - len(notes)
 
 
 def _value(value: ir.Value, values: Mapping[str, Array]) -> Array:
@@ -242,9 +249,9 @@ def _alone(model: ir.Model, node: ir.Node, feeds: Mapping[int, Array], body: ir.
 
 
 def _run(proto: Any, feeds: Mapping[int, Array]) -> list[Array]:
-    from onnx.reference import ReferenceEvaluator
+    from ffn_export.runtimes.evaluator import Evaluator
 
-    evaluator = ReferenceEvaluator(proto, new_ops=list(contrib_operators.OPERATORS.values()))
+    evaluator = Evaluator(proto)
     with np.errstate(all="ignore"):
         results: Any = evaluator.run(None, {f"x{place}": array for place, array in feeds.items()})
     return list(results)

@@ -133,6 +133,31 @@ def test_a_body_of_any_domain_is_run() -> None:
     assert (found.findings, found.notes) == ((), ())
 
 
+def test_a_body_may_hold_operators_that_the_evaluator_has_in_no_body() -> None:
+    """ONNX's evaluator alone runs no GELU in a function, of which a native FeedForward is made."""
+    model, feeds = scaled_rows(20)
+    (function,) = model.functions.values()
+    function.graph[0].op_type = "Gelu"
+    model.opset_imports[""] = model.graph.opset_imports[""] = 20
+    found = judge(model, feeds)
+    assert (found.verdict, found.findings, found.notes) == ("passed", (), ())
+
+
+def test_bodies_of_which_none_is_judged_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, feeds = scaled_rows()
+    assert judge(model).verdict == "not checked"
+
+    def no_operator(call: onnx.ModelProto, given: Any) -> Any:
+        raise NotImplementedError(f"no operator of {len(call.functions)} functions")
+
+    monkeypatch.setattr(bodies, "_run", no_operator)
+    found = judge(model, feeds)
+    assert found.verdict == "not checked"
+    assert found.notes == (
+        "the body of function mine::Rows was not judged: NotImplementedError: no operator of 1 functions",
+    )
+
+
 def test_a_body_that_another_runtime_reads_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     model, feeds = scaled_rows()
     run = bodies._run
