@@ -11,7 +11,7 @@ from onnx_ir.passes.common import TopologicalSortPass
 from ffn_export.core.one_line import first_line
 from ffn_export.core.strict import expose
 from ffn_export.exporter import computed_weights, weight_layout
-from ffn_export.fusion import batch_of_one, inference, ir_version_3, no_ops, opset, scopes, synonyms
+from ffn_export.fusion import batch_of_one, inference, ir_version_3, no_ops, opset, repeated, scopes, synonyms
 from ffn_export.fusion.engine import Log, Sweep
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.forms.choice import in_use, undo
@@ -113,6 +113,7 @@ def _rewritten(fused: ir.Model, chosen: Target, used: Forms, excluded: Collectio
     synonyms.rename(fused)
     no_ops.remove(fused)  # also a Cast to its input's dtype, which is known now
     remove_unused(fused)  # an unused node would count as a reader of its inputs
+    repeated.merge(fused)
     batch_of_one.unwrap(fused)
     log, highest, earlier = Log(), opset.ceiling(fused), notes(fused)
     Sweep(chosen.canonical, excluded).apply(fused, log)
