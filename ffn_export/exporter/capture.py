@@ -184,7 +184,8 @@ def _explained(error: Exception, source: Source) -> ExportError:
 
 def _translate(program: torch.export.ExportedProgram, source: Source, names: tuple[str, ...], opset: int) -> ir.Model:
     try:
-        with exact_rules():
+        is_half = any(value.dtype in (torch.float16, torch.bfloat16) for value in program.state_dict.values())
+        with exact_rules(is_half=is_half):
             onnx_program = torch.onnx.export(
                 program,
                 dynamo=True,

@@ -14,6 +14,7 @@ from ffn_export.core.drawing import numpy_dtype
 from ffn_export.core.tensor_spec import Dim, TensorSpec
 from ffn_export.errors import ExportError
 from ffn_export.exporter.module_state import changed_buffer
+from ffn_export.exporter.opset_hint import opset_hint
 from ffn_export.exporter.traced import user_inputs, user_outputs
 
 # Argument names of the switch between training and inference; attention has only a dropout rate.
@@ -258,4 +259,5 @@ def check_valid(model: ir.Model) -> None:
         CheckerPass(full_check=True)(model)
     except Exception as error:
         lines = str(error.__cause__ or error).strip().splitlines()
-        raise ExportError(f"the ONNX checker rejects the exported model: {lines[0] if lines else error}") from error
+        said = lines[0] if lines else error
+        raise ExportError(f"the ONNX checker rejects the exported model: {said}{opset_hint(model)}") from error

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import onnx
@@ -23,6 +24,7 @@ from ffn_export.exporter.checks import (
     check_ranges,
     check_valid,
 )
+from ffn_export.exporter.export import export_source
 from ffn_export.exporter.module_state import changed_buffer
 from ffn_export.exporter.source import from_module
 from tests.exporter.helpers import X, assert_same_function, exported, module_of, ops, refusal
@@ -150,6 +152,33 @@ def test_bounds_of_a_trace(traced: Any, asked: str, takes: str | None) -> None:
 def test_a_graph_that_the_onnx_checker_rejects(text: str, words: str) -> None:
     message = refusal(ExportError, check_valid, graph(text))
     assert message.startswith(f"the ONNX checker rejects the exported model: {words}")
+    assert "--opset" not in message
+
+
+class Convolved(nn.Module):
+    """A convolution over the tokens, and a batch norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv1d(8, 8, 3, padding=1, groups=8), nn.BatchNorm1d(8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.norm(self.conv(x.transpose(1, 2)))
+        return y.transpose(1, 2)
+
+
+def test_a_dtype_that_an_operator_takes_later_and_a_batch_norm_that_keeps_it() -> None:
+    source = from_module(Convolved().bfloat16().eval(), {"x": "bfloat16[batch,seq,8]"})
+    message = refusal(ExportError, partial(export_source, opset=20), source)
+    assert message.endswith("; Conv takes bfloat16 from opset 22 on: use --opset 22")
+    model = export_source(source, opset=22)
+    operators = [node.op_type for node in model.graph if node.op_type != "Transpose"]
+    assert operators == ["Conv", "BatchNormalization"]
+
+
+def test_a_batch_norm_in_float32_becomes_part_of_the_convolution() -> None:
+    model = export_source(from_module(Convolved().eval(), {"x": "float32[batch,seq,8]"}))
+    assert [node.op_type for node in model.graph if node.op_type != "Transpose"] == ["Conv"]
 
 
 # --- what is for training only ------------------------------------------------------------------------

@@ -65,6 +65,6 @@ def test_the_rules_are_as_before_afterwards() -> None:
     constants = _constants()
     before = [vars(constant).copy() for constant in constants]
     assert {0, 1} <= {constant.value for constant in constants if isinstance(constant.value, int)}
-    with exact_rules():
+    with exact_rules(is_half=False):
         assert all(constant._abs_tol == constant._rel_tol == 0 for constant in constants)
     assert [vars(constant) for constant in constants] == before
