@@ -38,6 +38,7 @@ from ffn_export.core.drawing import draw_all
 from ffn_export.core.processor import processor_name
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, resolve
+from ffn_export.latency.interleaving import settle
 from ffn_export.latency.sizes import token_sizes
 from ffn_export.parity.reference.references import TorchReference
 from ffn_export.runtimes.ort_native import FLOAT32, provider_problem
@@ -110,6 +111,7 @@ def in_turn(
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times[next(iter(calls))]) < 7:
         for name, call in calls.items():
+            settle()  # threads of the one before spin for a while
             if weights == COLD:
                 others += 1
             else:

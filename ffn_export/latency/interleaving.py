@@ -101,7 +101,7 @@ def order(count: int, turn: int) -> list[int]:
 
 def _block(call: Call, pace: Pace) -> tuple[float, ...]:
     """Time a block of runs in a row, once the threads of the previous competitor have gone to sleep."""
-    _settle()
+    settle()
     for _ in range(pace.untimed):
         call()
     return tuple(_timed(call) for _ in range(pace.block))
@@ -121,7 +121,7 @@ def _warm_up(competitors: Sequence[Sequence[Call]], budget: float, pace: Pace) -
         current = [0.0] * len(competitors)
         for place, each in enumerate(competitors):
             for k in range(sessions):
-                waited += _settle()
+                waited += settle()
                 current[place] += _timed(each[k % len(each)])
         turn += 1
         runs = len(competitors) * sessions
@@ -133,7 +133,7 @@ def _warm_up(competitors: Sequence[Sequence[Call]], budget: float, pace: Pace) -
         previous = current
 
 
-def _settle() -> float:
+def settle() -> float:
     """Wait until the threads of this process have gone to sleep.
 
     A thread pool spins for a while after a run and takes a processor from the next competitor: on two cores, that

@@ -65,7 +65,9 @@ def _sentences(cells: Sequence[Cell]) -> Iterator[str]:
         yield f"It takes {of_ort:.2f} of the time of ONNX Runtime's own optimisations on the same export:"
         yield f"faster in {faster}, equal within the noise in {ties}, slower in {slower}."
     losses = {name: _counts(cells, name)[2] for name in FLOAT32_PEERS if _mean(cells, name) is not None}
-    if losses:
+    if losses and not any(losses.values()):
+        yield "No other tool is faster in any of them."
+    elif losses:
         name = max(losses, key=lambda each: losses[each])
         yield f"The tool that is most often faster is {name}, in {losses[name]} of {len(cells)};"
         yield f"over all of them ours takes {_mean(cells, name):.2f} of its time."
