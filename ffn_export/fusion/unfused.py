@@ -80,16 +80,20 @@ def find(model: ir.Model) -> Iterator[Unfused]:
     """Yield the experts and then the other feed-forwards by their reason, each in graph order of their last nodes."""
     for recognise in (_experts, _mixed, _adapted, _convolved):
         for graph in (*model.graphs(), *model.functions.values()):
-            yield from (found for node in graph if (found := recognise(node)) is not None)
+            if recognise is not _adapted or any(map(_reduced, graph)):
+                yield from (found for node in graph if (found := recognise(node)) is not None)
 
 
 def _mixed(product: ir.Node) -> Unfused | None:
     second = weight_sizes(product)
     if second is None:
         return None
-    tried = (kind(data_of, constants.is_fixed) for kind in (_MixedRegion, _RegionOverTokens))
-    region = next((r for r in tried if r.grow(product.inputs[0], product.graph) and r.source is not None), None)
-    if region is None:
+    region = _MixedRegion(data_of, constants.is_fixed)
+    found = region.grow(product.inputs[0], product.graph) and region.source is not None
+    if not found and any(map(_is_over_tokens, region.firsts)):
+        region = _RegionOverTokens(data_of, constants.is_fixed)
+        found = region.grow(product.inputs[0], product.graph) and region.source is not None
+    if not found:
         return None
     first = weight_sizes(next(iter(region.firsts)))
     activation = [node for node in region.activation if not is_standard(node, *_PLAIN)]
