@@ -49,8 +49,9 @@ class OutputMetrics(PlainData):
         actual: Distance of the runtime from the oracle. For integers and booleans, ``ulps`` is 1,024 for each element
             that equals neither the oracle nor PyTorch.
         baseline: Distance of PyTorch in the working dtype from the oracle.
-        conditioning_ulps: Change of the oracle under one rounding of the inputs, in ULP. 0 if the output of a
-            well-conditioned case has eight numbers or more: it is not measured and gets no allowance.
+        conditioning_ulps: Change of the oracle under one rounding of the inputs, in ULP. 0 if it was
+            not measured: for an error within the bound without it, and for an output of eight numbers or more in a
+            well-conditioned case, which gets no allowance.
         unexpected: Number of elements that are not finite in the runtime or in the oracle, and that equal the NaN or
             infinity of neither the oracle nor PyTorch. Excludes ``dropped``.
         unexpected_index: Index of the first unexpected element.

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 import torch
@@ -18,7 +19,9 @@ from ffn_export.parity.cases.case import Case
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.run_cases import _in_order, run_cases
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances
+from ffn_export.parity.reference.conditioning import MORE_DRAWS
 from ffn_export.parity.reference.references import OnnxReference, TorchReference
+from ffn_export.runtimes.ort_session import OrtRunner
 from ffn_export.runtimes.reference import EvaluatorRunner
 from tests.exporter.helpers import module_of
 from tests.runtimes.graphs import write
@@ -39,11 +42,65 @@ def verified(path: Path, **options: object) -> ParityResult:
     return run_cases(path, OnnxReference(path, 1), runtimes=["ort-cpu"], cases=CASES, **options)  # type: ignore[arg-type]
 
 
-def test_conditioning_is_measured_where_rows_are_ill_conditioned(path: Path) -> None:
+@pytest.fixture
+def rounding(tmp_path: Path) -> Path:
+    """The same norm of inputs that were rounded twice."""
+    folder = tmp_path / "rounding"
+    folder.mkdir()
+    weights = "<float[4] g = {1,1,1,1}, float c = {49}>"
+    body = "t = Mul(x, c) u = Div(t, c) y = LayerNormalization(u, g)"
+    artifact = write(folder, f"(float[n,4] x) => (float[n,4] y) {weights}", body)
+    assert artifact.model_path is not None
+    return artifact.model_path
+
+
+class Lucky(OnnxReference):
+    """A reference whose baseline is the oracle, rounded once: its own error allows nothing."""
+
+    def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
+        return {name: (truth, truth.astype(own.dtype)) for name, (truth, own) in super().evaluate(feeds).items()}
+
+
+def test_conditioning_is_measured_where_ill_conditioned_rows_need_it(path: Path, rounding: Path) -> None:
+    assert [case.outputs[0].conditioning_ulps for case in verified(path).cases] == [0.0, 0.0]
+    result = run_cases(rounding, Lucky(path, 1), runtimes=["ort-cpu"], cases=CASES)
+    normal, offset = (case.outputs[0] for case in result.cases)
+    assert (normal.conditioning_ulps, offset.actual.ulps > 8, offset.conditioning_ulps > 4) == (0.0, True, True)
+    assert result.passed
+
+
+def test_a_module_that_refuses_inputs_one_rounding_away_allows_none(path: Path, rounding: Path) -> None:
+    class Strict(Lucky):
+        def oracle(self, feeds: Mapping[str, Array], rounding_seed: int | None = None) -> dict[str, Array]:
+            raise ValueError("this number is not on the grid")
+
+    result = run_cases(rounding, Strict(path, 1), runtimes=["ort-cpu"], cases=CASES)
+    assert [case.failure(result.tolerances) is None for case in result.cases] == [True, False]
+    assert result.cases[1].outputs[0].conditioning_ulps == 0
+
+
+def test_more_draws_are_only_for_the_runtime_that_is_nearly_right(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def allowed(*_: object, draws: int, **__: object) -> dict[str, float]:
+        return {"y": 10.0 if draws == MORE_DRAWS else 0.0}
+
+    class Fixed(OnnxReference):
+        def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, tuple[Array, Array]]:
+            return expected
+
+    reference = Fixed(path, 1)
+    expected = Lucky(path, 1).evaluate(CASES[0].feeds(reference.inputs))
+    _, right = expected["y"]
+    monkeypatch.setattr("ffn_export.parity.judging.run_cases.conditioning.allowed", allowed)
+    monkeypatch.setattr(EvaluatorRunner, "run", lambda *_: {"y": right + np.float32(6e-6)})
+    monkeypatch.setattr(OrtRunner, "run", lambda *_: {"y": right + np.float32(1)})
+    result = run_cases(path, reference, runtimes=["reference", "ort-cpu"], cases=CASES[:1])
+    passed = {case.runtime: case.failure(result.tolerances) is None for case in result.cases}
+    assert passed == {"reference": True, "ort-cpu": False}
+
+
+def test_what_is_judged_in_which_order(path: Path) -> None:
     said: list[str] = []
     result = verified(path, progress=said.append)
-    normal, offset = (case.outputs[0].conditioning_ulps for case in result.cases)
-    assert (normal, offset > 1) == (0.0, True)
     assert (result.judged, result.passed, result.tolerances) == (("ort-cpu",), True, Tolerances())
     assert result.notes == ()
     assert said == ["verifying normal (1 of 2)", "verifying offset (2 of 2)", "verifying properties"]
