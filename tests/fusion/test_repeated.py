@@ -57,7 +57,38 @@ def test_a_layer_that_is_called_for_each_term_is_one_product(bias: bool) -> None
     assert fx.verify(fused, module, inputs=INPUTS, runtimes=["ort-cpu"], fast=True).passed
 
 
-def products(*weights: str, output: bool = False, **second: float) -> ir.Model:
+class Shared(nn.Module):
+    """Two feed-forwards with one first layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.one, self.other = nn.Linear(20, 33), nn.Linear(33, 20), nn.Linear(33, 20)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.one(nn.functional.gelu(self.up(x))) + self.other(torch.relu(self.up(x)))
+        return out
+
+
+def test_feed_forwards_with_one_first_layer_keep_a_product_each() -> None:
+    """A node computes each of them: merged, the product would belong to neither."""
+    model = apart(fx.export(Shared().eval(), INPUTS))
+    fused, report = fx.fuse(model, target="ort-native")
+    assert [node.op_type for node in fused.graph] == ["FeedForward_2", "FeedForward"]
+    assert {site.activation for site in report.sites} == {"gelu", "relu"}
+
+
+def test_the_terms_of_each_formula_are_merged_with_each_other() -> None:
+    class Two(Shared):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            up = self.up
+            out: torch.Tensor = self.one(up(x) * torch.sigmoid(up(x))) + self.other(up(x) * torch.tanh(up(x)))
+            return out
+
+    fused, _ = fx.fuse(apart(fx.export(Two().eval(), INPUTS)), target="portable")
+    assert [node.op_type for node in fused.graph].count("MatMul") == 4
+
+
+def products(*weights: str, output: int | None = None, **second: float) -> ir.Model:
     """Return a graph of a Gemm for each weight, whose sum is the output."""
     x = ir.val("x", ir.DataType.FLOAT, [2, 2])
     known = {name: ir.val(name, const_value=ir.tensor([[1.0, 2.0], [3.0, 4.0]], name=name)) for name in {*weights}}
@@ -65,7 +96,7 @@ def products(*weights: str, output: bool = False, **second: float) -> ir.Model:
     total = ir.node("Sub", [node.outputs[0] for node in nodes])
     for i, node in enumerate((*nodes, total)):
         node.outputs[0].name = f"y{i}"
-    outputs = [total.outputs[0], *([nodes[1].outputs[0]] if output else [])]
+    outputs = [total.outputs[0], *([] if output is None else nodes[output].outputs)]
     graph = ir.Graph(
         [x], outputs, nodes=[*nodes, total], initializers=[*known.values()], opset_imports={"": 20}, name="g"
     )
@@ -78,7 +109,8 @@ def products(*weights: str, output: bool = False, **second: float) -> ir.Model:
         (products("w", "w"), 1),
         (products("w", "v"), 2),
         (products("w", "w", alpha=0.5), 2),
-        (products("w", "w", output=True), 2),
+        (products("w", "w", output=0), 2),
+        (products("w", "w", output=1), 2),
     ],
 )
 def test_only_the_same_product_is_merged(model: ir.Model, left: int) -> None:
