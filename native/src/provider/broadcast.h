@@ -12,10 +12,12 @@ namespace ffn {
 
 using Shape = std::vector<int64_t>;
 
-// An input of a node in a call. One that is left out has no data and no axes. `written` holds what was written out.
+// An input of a node in a call. One that is left out is not given and has no axes; one of 0 elements may have no data,
+// too. `written` holds what was written out.
 struct Fed {
   const float* data = nullptr;
   Shape shape;
+  bool given = false;
   std::vector<float> written = {};
 
   // Repeats the values along axes of size 1, and along new axes in front. The shape must broadcast to the other one.

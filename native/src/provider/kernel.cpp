@@ -34,7 +34,7 @@ Fed fed(const Ort::KernelContext& context, size_t index) {
   if (index >= context.GetInputCount()) return {};
   const auto value = context.GetInput(index);
   if (!value) return {};
-  return {floats_of(value), value.GetTensorTypeAndShapeInfo().GetShape()};
+  return {floats_of(value), value.GetTensorTypeAndShapeInfo().GetShape(), true};
 }
 
 struct ProjectionsNode {
@@ -47,7 +47,7 @@ struct ProjectionsNode {
       throw std::runtime_error("the input of FeedForward or Linear has the wrong width: its last axis must be " +
                                std::to_string(projections.columns_in()));
     Shape shape = x.shape;
-    if (added.data) {
+    if (added.given) {
       shape.back() = projections.columns_out(0);
       if (!broadcast(shape, added.shape) || shape.back() != projections.columns_out(0))
         throw std::runtime_error("the residual of FeedForward or Linear does not broadcast to the result");
@@ -72,7 +72,7 @@ struct AttentionNode {
 
   void compute(Ort::KernelContext& context, const Parallel& threads) const {
     Fed query = fed(context, 0), key = fed(context, 1), value = fed(context, 2), bias = fed(context, 3);
-    expand_batch(query, key, value, bias.shape);
+    if (bias.shape.size() == 4 || !bias.given) expand_batch(query, key, value, bias.shape);
     Attention attention{};
     const std::string problem = fit(spec, {query.shape, key.shape, value.shape, bias.shape}, attention);
     if (!problem.empty()) throw std::runtime_error(problem);
