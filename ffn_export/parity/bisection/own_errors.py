@@ -17,7 +17,7 @@ from ffn_export.parity.bisection.cuts import Cuts
 from ffn_export.parity.bisection.judged_errors import own_error, truth_of, whole_error
 from ffn_export.parity.bisection.result import Error
 from ffn_export.parity.judging.imprecise_operators import imprecise_operators
-from ffn_export.parity.judging.runtime_quirks import caveats, of_operators
+from ffn_export.parity.judging.runtime_quirks import of_operators, of_runtime, on_values
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.parity.reference import conditioning
 
@@ -59,7 +59,7 @@ def _measured(cuts: Cuts, names: list[str], tolerances: Tolerances, ill_conditio
     for name, counterpart in zip(names, counterparts, strict=True):
         actual, nodes, runtime = alone[name], cuts.part(name).nodes, cuts.suspect.runtime.name
         # A part may get NaN in any case, from a mask or from a part before it.
-        excuses = caveats(runtime, "nan", of_operators(nodes))
+        excuses = on_values("nan", of_runtime(runtime), of_operators(nodes))
         own = (
             Error(problem=f"the runtime refuses it: {actual}", factor=math.inf)
             if isinstance(actual, str)

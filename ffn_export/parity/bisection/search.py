@@ -23,9 +23,10 @@ from ffn_export.parity.bisection.runs import MOST_BYTES, Runs, Side, reference_s
 from ffn_export.parity.bisection.unrolled import unrolled
 from ffn_export.parity.bisection.whole_graph import WholeGraph
 from ffn_export.parity.cases.case import Case
+from ffn_export.parity.checks.computed_nodes import nodes_of_outputs
 from ffn_export.parity.judging.imprecise_operators import imprecise_operators
 from ffn_export.parity.judging.result import ParityResult
-from ffn_export.parity.judging.runtime_quirks import caveats, of_operators
+from ffn_export.parity.judging.runtime_quirks import of_operators, of_runtime, on_values
 from ffn_export.parity.judging.tolerances import Tolerances
 from ffn_export.parity.reference import conditioning
 from ffn_export.parity.reference.references import Reference
@@ -155,7 +156,10 @@ class Search:
                 moved,
                 self.tolerances,
                 excused=bool(imprecise),
-                caveats=caveats(own.runtime.name, case.values, of_operators(own.graph.model.graph.all_nodes())),
+                caveats=[
+                    on_values(case.values, of_runtime(own.runtime.name), of_operators(nodes))
+                    for nodes in nodes_of_outputs(own.graph.model).values()
+                ],
             )
             examination = Examination(own, other, whole, runs, self.tolerances, case.ill_conditioned)
             examined = self._examined(examination, blank)

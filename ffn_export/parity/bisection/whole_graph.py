@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
@@ -32,7 +32,7 @@ class WholeGraph:
         moved: Output -> change of its truth under one rounding of the inputs, on ill-conditioned rows.
         tolerances: Allowed errors.
         excused: Whether to allow errors that an imprecise operator explains.
-        caveats: Caveats that explain numbers where the truth has NaN or infinity.
+        caveats: Caveats that may explain an error of each output, in the order of the outputs.
     """
 
     path: Path
@@ -43,7 +43,7 @@ class WholeGraph:
     moved: Mapping[str, float]
     tolerances: Tolerances
     excused: bool
-    caveats: tuple[str, ...] = ()
+    caveats: Sequence[tuple[str, ...]] = ()
 
     def worst(self, settings: SessionSettings) -> tuple[int, Error]:
         """Return the place and error of the worst output. An exception of the runtime counts as an error."""
@@ -59,9 +59,9 @@ class WholeGraph:
             array = actual.get(name, list(actual.values())[place] if place < len(actual) else None)
             if array is None:
                 return place, _refused("the runtime has no such output")
-            moved = self.moved.get(name, 0.0)
+            moved, caveats = self.moved.get(name, 0.0), self.caveats[place] if place < len(self.caveats) else ()
             found.append(
-                own_error(name, array, truth, own, self.tolerances, moved, excused=self.excused, caveats=self.caveats)
+                own_error(name, array, truth, own, self.tolerances, moved, excused=self.excused, caveats=caveats)
             )
         place = max(range(len(found)), key=lambda i: (found[i].over, found[i].factor))
         return place, found[place]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
+from ffn_export.core.node_graphs import graphs_of
 from ffn_export.fusion.functions import inline
 
 
@@ -14,8 +15,8 @@ def computed_nodes(model: ir.Model) -> Iterator[ir.Node]:
     """Yield the nodes of a graph and its subgraphs, and those of functions that they call.
 
     A call is among them as well: native kernels compute a node of ``ai.ffn_export`` by its attributes, and other
-    runtimes by its body. A function that cannot be inlined gives the nodes of its body once, but those with an
-    attribute that its calls decide (:func:`given_by_calls`). The body of a runtime's operator is left out.
+    runtimes by its body. A function that cannot be inlined gives the nodes of its body once, except those with
+    an attribute that its calls decide (:func:`given_by_calls`). The body of a runtime's operator is left out.
     """
     computed = inline.computed(model)
     if computed is not model:
@@ -23,6 +24,28 @@ def computed_nodes(model: ir.Model) -> Iterator[ir.Node]:
     yield from computed.graph.all_nodes()
     for function in _left(computed):
         yield from (node for node in function.all_nodes() if not any(a.is_ref() for a in node.attributes.values()))
+
+
+def nodes_of_outputs(model: ir.Model) -> dict[str, tuple[ir.Node, ...]]:
+    """Return output -> the nodes that it depends on, in subgraphs and functions, too."""
+    computed = inline.computed(model)
+    return {str(output.name): tuple(_behind(computed, output)) for output in computed.graph.outputs}
+
+
+def _behind(model: ir.Model, output: ir.Value) -> Iterator[ir.Node]:
+    found: set[ir.Node] = set()
+    waiting = [output.producer()]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in found:
+            continue
+        found.add(node)
+        yield node
+        waiting += [value.producer() for value in node.inputs if value is not None]
+        waiting += [inner for graph in graphs_of(node) for inner in graph]
+        key = node.op_identifier()
+        if key in model.functions and not inline.is_of_runtime(key):
+            waiting += model.functions[key]
 
 
 def given_by_calls(model: ir.Model) -> Iterator[str]:

@@ -67,6 +67,7 @@ class OutputMetrics(PlainData):
         elements: Number of compared elements, which are finite; None in results older than this field.
         inner_units: One ULP of the dtype that the reference computes the output in, in ULP of the output's dtype:
             8,192 for a float32 output cast from float16.
+        caveats: Caveats of the operators behind the output that may explain an error on this case.
     """
 
     output: str
@@ -85,6 +86,7 @@ class OutputMetrics(PlainData):
     settled_index: tuple[int, ...] = ()
     elements: int | None = None
     inner_units: float = 1.0
+    caveats: tuple[str, ...] = ()
 
     @property
     def is_floating(self) -> bool:

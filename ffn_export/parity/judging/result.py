@@ -40,7 +40,7 @@ class CaseResult:
         error: Error that the runtime raised, or None.
         skipped: Reason why the case was not compared, such as a reference that refuses the inputs.
         imprecise_operators: Operators of the graph that are less accurate than the nodes they replace.
-        caveats: Caveats of the runtime that may explain an error on this case.
+        caveats: Caveats of the runtime that may explain an error on this case; those of operators are of each output.
         saved: Path of the inputs, written as an ONNX test vector; None if they were not written.
         hint: Property of the inputs that explains a failure, with a remedy; None if unknown.
     """
@@ -71,8 +71,9 @@ class CaseResult:
             return None
         excused = bool(self.imprecise_operators)
         tolerances = tolerances.for_case(self.runtime, self.values)
-        failure = verdict.output_failure(output, tolerances, excused=excused, caveats=self.caveats)
-        if failure is not None and self._is_beyond_budget(tolerances) and verdict.differs_in_size(output, self.caveats):
+        caveats = (*self.caveats, *output.caveats)
+        failure = verdict.output_failure(output, tolerances, excused=excused, caveats=caveats)
+        if failure is not None and self._is_beyond_budget(tolerances) and verdict.differs_in_size(output, caveats):
             return None
         return failure
 
@@ -93,7 +94,8 @@ class CaseResult:
         """Return by how much the case exceeds its bound and why that is no failure, or None."""
         tolerances = tolerances.for_case(self.runtime, self.values)
         beyond = self._is_beyond_budget(tolerances)
-        known = bool(self.imprecise_operators or self.caveats or beyond)
+        caveats = dict.fromkeys((*self.caveats, *(each for output in self.outputs for each in output.caveats)))
+        known = bool(self.imprecise_operators or caveats or beyond)
         if not known or self.failure(tolerances) is not None:
             return None
         found = (verdict.output_failure(output, tolerances) for output in self.outputs)
@@ -103,7 +105,7 @@ class CaseResult:
         operators = [
             f"{operator} {IMPRECISE.get(operator, 'is less accurate')}" for operator in self.imprecise_operators
         ]
-        of_runtime = [f"{self.runtime} {MEANING[caveat]}" for caveat in self.caveats]
+        of_runtime = [f"{self.runtime} {MEANING[caveat]}" for caveat in caveats]
         factor = self.factor(tolerances)
         times = (
             f": {factor:.2f} times what is allowed" if factor > 1 else ""

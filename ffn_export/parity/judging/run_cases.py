@@ -20,7 +20,7 @@ from ffn_export.parity.cases.case import Case
 from ffn_export.parity.cases.chosen import chosen_cases
 from ffn_export.parity.checks import interface, properties
 from ffn_export.parity.checks.checked_run import CheckedRun
-from ffn_export.parity.checks.computed_nodes import computed_nodes
+from ffn_export.parity.checks.computed_nodes import computed_nodes, nodes_of_outputs
 from ffn_export.parity.checks.registry import run_checks
 from ffn_export.parity.checks.weights import Weights, compare_weights
 from ffn_export.parity.judging.causes import Causes
@@ -29,7 +29,7 @@ from ffn_export.parity.judging.imprecise_operators import imprecise_operators
 from ffn_export.parity.judging.measures import PropertyMetrics
 from ffn_export.parity.judging.metrics import compare
 from ffn_export.parity.judging.result import CaseResult, ParityResult
-from ffn_export.parity.judging.runtime_quirks import caveats, of_operators
+from ffn_export.parity.judging.runtime_quirks import of_operators, of_runtime, on_values
 from ffn_export.parity.judging.select_runtimes import load
 from ffn_export.parity.judging.tolerances import Tolerances, check_declared
 from ffn_export.parity.reference import conditioning
@@ -108,7 +108,7 @@ def run_cases(
     cases = chosen.cases
     nodes = tuple(computed_nodes(model))
     imprecise = {name: imprecise_operators(nodes, get_runtime(name)) for name in loaded}
-    known = of_operators(nodes)
+    known = {name: of_operators(behind) for name, behind in nodes_of_outputs(model).items()}
     causes = Causes(artifact, tolerances or Tolerances())
 
     def judged(numbered: tuple[int, Case]) -> tuple[tuple[CaseResult, ...], Mapping[tuple[str, int], str]]:
@@ -190,10 +190,10 @@ def _evaluated(
     reference: Reference,
     loaded: Mapping[str, Runner],
     imprecise: Mapping[str, tuple[str, ...]],
-    of_graph: tuple[str, ...],
+    of_outputs: Mapping[str, tuple[str, ...]],
     tolerances: Tolerances,
 ) -> Evaluated:
-    """Run one case on the reference and on every runtime, noting imprecise operators and caveats of the graph."""
+    """Run one case on the reference and on every runtime, noting imprecise operators and caveats."""
 
     def result(runtime: str, **outcome: Any) -> CaseResult:
         return CaseResult(runtime, case.name, case.sizes, case.values, case.seed, **outcome)
@@ -223,10 +223,13 @@ def _evaluated(
     def compared(name: str, allowed: Mapping[str, float]) -> CaseResult:
         gave = {o: case.judged(reference.inputs, array) for o, array in outputs[name].items()}
         metrics = tuple(
-            compare(o, gave.get(o), truth, own, allowed.get(o, 0.0), reference.computed_in.get(o))
+            replace(
+                compare(o, gave.get(o), truth, own, allowed.get(o, 0.0), reference.computed_in.get(o)),
+                caveats=on_values(case.values, of_outputs.get(o, ())),
+            )
             for o, (truth, own) in judged.items()
         )
-        known = {"imprecise_operators": imprecise[name], "caveats": caveats(name, case.values, of_graph)}
+        known = {"imprecise_operators": imprecise[name], "caveats": on_values(case.values, of_runtime(name))}
         return result(name, outputs=metrics, **known)
 
     unordered = conditioning.without_order(feeds, truths)

@@ -18,6 +18,7 @@ standard does not order it. CumSum adds in order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ffn_export.core.words import words
@@ -100,7 +101,12 @@ def _selects(node: ir.Node) -> bool:
     return scatters and node.attributes.get_string("reduction", "none") in ("max", "min")
 
 
-def caveats(runtime: str, values: str, operators: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the caveats that may explain an error of a runtime on a kind of values."""
-    known = dict.fromkeys((*_KNOWN.get(runtime, ()), *operators))
-    return tuple(each for each in known if (kinds := _VALUES[each]) is None or values in kinds)
+def of_runtime(runtime: str) -> tuple[str, ...]:
+    """Return the caveats of a runtime."""
+    return _KNOWN.get(runtime, ())
+
+
+def on_values(values: str, *known: Iterable[str]) -> tuple[str, ...]:
+    """Return those of some caveats that may explain an error on a kind of values, each once."""
+    found = dict.fromkeys(chain.from_iterable(known))
+    return tuple(each for each in found if (kinds := _VALUES[each]) is None or values in kinds)

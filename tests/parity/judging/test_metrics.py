@@ -19,8 +19,9 @@ from ffn_export.parity.judging.runtime_quirks import (
     SORTS_NAN,
     SPREADS_INFINITY,
     SUMS_IN_ORDER,
-    caveats,
     of_operators,
+    of_runtime,
+    on_values,
 )
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances, allowed_ulps
 from ffn_export.parity.judging.verdict import output_failure
@@ -315,10 +316,10 @@ def test_a_known_caveat_of_a_runtime_explains_what_it_says_and_no_more() -> None
 
 
 def test_caveats_are_of_a_runtime_and_of_values() -> None:
-    assert caveats("ort-cpu", "nan") == ()
-    assert caveats("openvino", "normal") == (SUMS_IN_ORDER,)
-    assert caveats("tract", "denormal") == (SUMS_IN_ORDER, FLUSHES_DENORMALS)
-    assert caveats("tract", "infinite") == (SUMS_IN_ORDER, DROPS_NAN)
+    assert on_values("nan", of_runtime("ort-cpu")) == ()
+    assert on_values("normal", of_runtime("openvino")) == (SUMS_IN_ORDER,)
+    assert on_values("denormal", of_runtime("tract")) == (SUMS_IN_ORDER, FLUSHES_DENORMALS)
+    assert on_values("infinite", of_runtime("tract")) == (SUMS_IN_ORDER, DROPS_NAN)
 
 
 TO_INTEGERS = {DROPS_NAN, SPREADS_INFINITY}
@@ -357,8 +358,8 @@ def test_nan_that_is_elsewhere_explains_nothing_else(caveat: str) -> None:
     assert output_failure(moved, Tolerances(), caveats=[caveat]) is None
     wrong = replace(moved, actual=Deviation(max_abs=1.0, ulps=1e6), settled_ulps=1e6)
     assert output_failure(wrong, Tolerances(), caveats=[caveat]) is not None
-    assert caveats("ort-cpu", "normal", (caveat,)) == ()
-    assert caveats("ort-cpu", "infinite in parts", (caveat,)) == (caveat,)
+    assert on_values("normal", (caveat,)) == ()
+    assert on_values("infinite in parts", (caveat,), (caveat,)) == (caveat,)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from ffn_export.exporter.source import from_module
 from ffn_export.parity.cases.case import Case
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.run_cases import _in_order, run_cases
+from ffn_export.parity.judging.runtime_quirks import SORTS_NAN
 from ffn_export.parity.judging.tolerances import Closeness, Tolerances
 from ffn_export.parity.reference.conditioning import MORE_DRAWS
 from ffn_export.parity.reference.references import OnnxReference, TorchReference
@@ -173,6 +174,23 @@ def test_results_are_in_order_and_a_failure_ends_the_work() -> None:
     with pytest.raises(ZeroDivisionError):
         next(results)
     assert len(begun) < 30
+
+
+def test_a_caveat_is_of_the_outputs_that_depend_on_its_operator(tmp_path: Path) -> None:
+    """Of the largest element ONNX Runtime gives another index over NaN; that excuses no NaN lost in another output."""
+    signature = "(float[n,4] x) => (float[n,4] y, int64[n] i)"
+    largest = "i = ArgMax<axis = 1, keepdims = 0>(x)"
+    folders = [tmp_path / name for name in ("right", "wrong")]
+    for folder in folders:
+        folder.mkdir()
+    right = write(folders[0], signature, f"y = Neg(x) {largest}").model_path
+    wrong = write(folders[1], f"{signature} <float z = {{0}}>", f"t = Neg(x) b = IsNaN(t) y = Where(b, z, t) {largest}")
+    assert right is not None
+    assert wrong.model_path is not None
+    case = Case("nan", {"n": 3}, "nan", 0)
+    result = run_cases(wrong.model_path, OnnxReference(right, 1), runtimes=["ort-cpu"], cases=[case])
+    assert [output.caveats for output in result.cases[0].outputs] == [(), (SORTS_NAN,)]
+    assert "are not the NaN" in str(result.cases[0].failure(result.tolerances))
 
 
 def test_the_operators_within_a_function_have_their_caveats(tmp_path: Path) -> None:

@@ -89,7 +89,10 @@ def test_atol_and_rtol_are_judged_exactly_from_what_is_stored(stored: Any) -> No
 
 
 def test_what_is_read_is_written_again_as_it_was(stored: Any) -> None:
-    assert json_text(ParityResult.from_dict(stored).to_dict()) == STORED.read_text()
+    written = json_text(ParityResult.from_dict(stored).to_dict())
+    for output in (output for case in stored["cases"] for output in case["outputs"]):
+        output["caveats"] = []  # a field that the stored result is too old for
+    assert written == json_text(stored)
 
 
 def test_another_format_is_refused(stored: Any) -> None:

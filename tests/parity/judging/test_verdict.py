@@ -211,7 +211,7 @@ def test_a_record_without_numbers_is_exact() -> None:
     assert OutputMetrics("y").to_dict() == {
         **{"output": "y", "dtype": "", "scale": 0.0, "problem": None, "elements": None, "inner_units": 1.0},
         **{"actual": Deviation().to_dict(), "baseline": Deviation().to_dict(), "conditioning_ulps": 0.0},
-        **{"unexpected": 0, "unexpected_index": (), "dropped": 0, "frontier": ()},
+        **{"unexpected": 0, "unexpected_index": (), "dropped": 0, "frontier": (), "caveats": ()},
         **{"settled_ulps": 0.0, "settled_baseline_ulps": 0.0, "settled_index": ()},
     }
     weight = WeightMetrics("w", "p", 0, 0.0, ())
