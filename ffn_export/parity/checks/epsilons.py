@@ -3,7 +3,7 @@
 A wrong epsilon far below the variance of every row changes no output: BERT uses 1e-12, and because of its biases 1e-11
 shows on no input. The module's operators are therefore traced in one run (``module_trace``). An epsilon of the graph
 must be among the numbers that they are given, up to rounding to its dtype. It is the attribute of a norm, or a small
-number that is added to a divisor, to what a root or a logarithm is taken of, or is the least that these can be. One
+number that guards a divisor, or what a root or a logarithm is taken of: it is added to that, or is its lower limit. One
 that is subtracted is a negative epsilon.
 """
 
@@ -55,11 +55,11 @@ def check(run: CheckedRun) -> CheckResult | None:
 
 def differences(model: ir.Model, watched: Watched) -> tuple[str, ...]:
     """Return one line for each epsilon that the module does not use."""
-    small = sorted(number for number in watched.numbers if 0 < number < _LARGEST)
+    small = sorted(number for number in watched.terms if 0 < abs(number) < _LARGEST)
     return tuple(
         f"{where} has epsilon {epsilon:.6g}, which PyTorch computes with nowhere (it has {_listed(small)})"
         for where, epsilon, rounding, least in _epsilons(model)
-        if not any(abs(epsilon - number) <= max(rounding * abs(number), least) for number in watched.numbers)
+        if not any(abs(epsilon - number) <= max(rounding * abs(number), least) for number in watched.terms)
         and (epsilon or small)  # an epsilon of 0 is right if the module uses none
     )
 
@@ -75,7 +75,7 @@ def _epsilons(model: ir.Model) -> Iterator[tuple[str, float, float, float]]:
         if node.domain == "" and node.op_type in _GUARDS and _guards(node.outputs[0]):
             for value in (input_at(node, place) for place in _GUARDS[node.op_type]):
                 number = constants.number(value)
-                if number is not None and 0 < number < _LARGEST:
+                if number is not None and 0 < abs(number) < _LARGEST:
                     epsilon = -number if node.op_type == "Sub" else number
                     yield name, epsilon, 2 * constants.relative_rounding(value), _least_rounding(value)
 

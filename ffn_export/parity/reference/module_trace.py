@@ -34,7 +34,7 @@ _PIECES: Mapping[Any, GeluKind] = {
     _aten.sigmoid: "tanh",
     _aten.silu: "tanh",
 }
-_SUBTRACTS = (_aten.sub, _aten.sub_, _aten.rsub)
+_SUBTRACTS = (_aten.sub, _aten.sub_)
 _CUBIC = 0.044715
 _CUBICS = (_CUBIC, 1 / _CUBIC, math.sqrt(2 / math.pi) * _CUBIC, 2 * math.sqrt(2 / math.pi) * _CUBIC)
 _ROUNDING = 0.01  # of a coefficient that is written with two digits, or rounded to bfloat16
@@ -45,8 +45,9 @@ class Watched:
     """The trace of one run.
 
     Attributes:
-        numbers: Every number that an operator was given, including tensors of one element. Of a difference, its
-            negative, too.
+        numbers: Every number that an operator was given, including tensors of one element.
+        terms: The same numbers as they are added: the negative of one that is subtracted, and both of one that a value
+            is subtracted from.
         gelus: Kinds of GELU that the operators compute, or may compute as a decomposed operator.
         calls_gelu: Whether the module calls a GELU operator.
         weights: Name -> tensor, for tensors computed only from parameters and buffers.
@@ -55,6 +56,7 @@ class Watched:
     """
 
     numbers: set[float] = field(default_factory=set)
+    terms: set[float] = field(default_factory=set)
     gelus: set[GeluKind] = field(default_factory=set)
     calls_gelu: bool = False
     weights: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -87,8 +89,9 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
             is_factor = type(leaf) is int and packet in (_aten.mul, _aten.div)
             if isinstance(leaf, float) or is_single or is_factor:
                 self.seen.numbers.add(float(leaf))
-                if packet in _SUBTRACTS:
-                    self.seen.numbers.add(-float(leaf))
+                self.seen.terms.add(-float(leaf) if packet in _SUBTRACTS and leaf is args[1] else float(leaf))
+                if packet is _aten.rsub:
+                    self.seen.terms.add(-float(leaf))
         result = func(*args, **kwargs)
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]

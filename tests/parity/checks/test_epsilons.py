@@ -201,13 +201,31 @@ def test_the_epsilon_that_guards_a_divisor_or_a_logarithm(name: str, dtype: str)
         number = value.const_value and value.const_value.size == 1 and value.const_value.numpy()
         if isinstance(number, np.ndarray) and number.dtype.kind == "f" and 0 < number < 1e-2:
             value.const_value = ir.tensor((number * 3).astype(number.dtype), name=value.name)
-    is_zero = dtype == "float16" and name in ("normalize by default", "cosine similarity")  # 1e-12 rounds to 0
-    assert is_zero or "PyTorch computes with nowhere" in found(model, source)[0]
+    if dtype == "float16" and name in ("normalize by default", "cosine similarity"):
+        assert not found(model, source)  # 1e-12 rounds to 0, and so does three times that
+    else:
+        assert "PyTorch computes with nowhere" in found(model, source)[0]
 
 
-def test_an_epsilon_of_the_other_sign() -> None:
-    source = from_module(Guarded(GUARDS["added to a divisor"]).eval(), {"x": "float32[1<=batch,1<=seq,8]"})
+@pytest.mark.parametrize("operator", ["Add", "Sub"])
+@pytest.mark.parametrize("is_subtracted", [False, True])
+def test_an_epsilon_of_the_other_sign(is_subtracted: bool, operator: str) -> None:
+    """Written with the other operator, or as the negative number of the same one."""
+
+    def guarded(x: torch.Tensor) -> torch.Tensor:
+        length = x.abs().sum(-1, keepdim=True)
+        return x / (length - 1e-7 if is_subtracted else length + 1e-7)
+
+    source = from_module(Guarded(guarded).eval(), {"x": "float32[1<=batch,1<=seq,8]"})
     model = export_source(source)
-    next(node for node in model.graph if node.op_type == "Add").op_type = "Sub"
+    node = next(node for node in model.graph if node.op_type in ("Add", "Sub"))
+    assert not found(model, source)
+    if node.op_type == operator:  # the same operator of the negative number
+        value = node.inputs[1]
+        assert value is not None
+        assert value.const_value is not None
+        value.const_value = ir.tensor(-value.const_value.numpy(), name=value.name)
+    node.op_type = operator
     (line,) = found(model, source)
-    assert "(Sub) has epsilon -1e-07, which PyTorch computes with nowhere" in line
+    sign = "" if is_subtracted else "-"
+    assert f"({operator}) has epsilon {sign}1e-07, which PyTorch computes with nowhere" in line
