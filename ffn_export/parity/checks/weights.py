@@ -158,6 +158,7 @@ class _Tracer:
         self._rows = RowIndex(self._layouts)
         # A tensor computed from a parameter may be near it, such as a weight whose norm is already near the wanted one.
         self._made_into_others = derived_parameters.ingredients(module)
+        self._made = {name for name in computed if derived_parameters.ingredients(module, {name})}
 
     def traced(self, stored: Iterable[_Stored]) -> dict[_Stored, Traced]:
         """Return constant -> expected values, for constants that can be traced.
@@ -214,7 +215,7 @@ class _Tracer:
         if stored.few_bits is not None:
             found = self._near(stored, there)
             return None if found is None else rounded(stored.few_bits, found)
-        if (whole := self._layouts.computed(array)) is not None:
+        if (whole := self._layouts.computed(array, self._made)) is not None:
             return whole
         if is_setting(array):  # few distinct numbers may be near those of any parameter
             return self._layouts.nearest(array, without)

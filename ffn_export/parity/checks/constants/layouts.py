@@ -66,14 +66,19 @@ class Layouts:
         alike = (views[i] for i in _by_shape(views, np.flatnonzero(hits), stored))
         return next((_named(view, stored) for view in alike if same(stored, view.expected)), None)
 
-    def computed(self, stored: Array) -> Traced | None:
+    def computed(self, stored: Array, made: Collection[str] = ()) -> Traced | None:
         """Return the computed tensor that a constant equals up to the roundings of its folding.
 
         It may be near a parameter that it is computed from: a weight whose norm is already near the wanted one.
+
+        Args:
+            stored: The constant.
+            made: Tensors that the module reads in place of the parameters that they are made of. Others are compared
+                here only if their terms may cancel.
         """
         views, samples = self._like(stored)
         have = sampled(stored)
-        for index in np.flatnonzero([view.absolute > 0 for view in views]):
+        for index in np.flatnonzero([view.absolute > 0 or view.parameter in made for view in views]):
             view, want = views[index], samples[index]
             with np.errstate(invalid="ignore"):  # masks hold infinities
                 near = np.abs(want - have) <= np.maximum(view.rounding * np.abs(want), view.absolute)
