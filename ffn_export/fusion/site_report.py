@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
@@ -54,20 +54,29 @@ def report_sites(
         # A refusal of a part of a site belongs to the site, and is not listed beside it.
         own = [r for r in open_refusals if r.kind == site.kind and (r.name == site.name or _is_part(r, found))]
         if own and site.status == "kept":
-            of_part = () if any(r.name == site.name for r in own) else (site.reason or site.form,)
-            words = dict.fromkeys((*of_part, *(r.reason for r in own)))
-            site = replace(site, status="refused", rule=own[0].rule, reason="; ".join(words))
+            site = _with_refusals(site, own)
         open_refusals = [each for each in open_refusals if each not in own]
         for form, reasons in left.items() if site.kind == "feed_forward" else ():
             if site.name in reasons:
                 site = replace(site, reason=f"{site.reason or site.form}; without {form}: {reasons[site.name]}")
         reported.append(site)
-    reported += [_unfused(found, numbered("feed_forward")) for found in unfused.find(model)]
+    for only_reported in unfused.find(model):
+        site = _unfused(only_reported, numbered("feed_forward"))
+        own = [r for r in open_refusals if r.kind == site.kind and _is_part(r, only_reported)]
+        open_refusals = [each for each in open_refusals if each not in own]
+        reported.append(_with_refusals(site, own) if own else site)
     return (*reported, *(_refused(refusal, numbered(refusal.kind)) for refusal in open_refusals))
 
 
-def _is_part(refusal: Refusal, site: sites.FoundSite) -> bool:
+def _is_part(refusal: Refusal, site: sites.FoundSite | sites.Unfused) -> bool:
     return bool(refusal.nodes) and set(site.nodes).issuperset(refusal.nodes)
+
+
+def _with_refusals(site: Site, own: Sequence[Refusal]) -> Site:
+    """Return a site with the reasons of its refusals, after its own unless a refusal is of the whole site."""
+    of_part = () if any(r.name == site.name for r in own) else (site.reason or site.form,)
+    words = dict.fromkeys((*of_part, *(r.reason for r in own)))
+    return replace(site, status="refused", rule=own[0].rule, reason="; ".join(words))
 
 
 def _site(

@@ -9,7 +9,10 @@
    them (SoLU), or the largest of each few features (maxout).
 3. Feed-forwards that read parts of a packed product by an index (``Gather``).
 4. Feed-forwards whose first product has a product of low rank added to it: LoRA that was not merged.
-5. Feed-forwards of convolutions of kernel 1, whose features are not the last axis.
+5. Feed-forwards whose features are not the last axis: convolutions of kernel 1, and products with the weight on the
+   left.
+6. Feed-forwards whose hidden layer is combined with other values than those of their input: a condition (FiLM), or a
+   mask.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from ffn_export.fusion import constants
 from ffn_export.fusion.activations import activation_name
 from ffn_export.fusion.engine import sorted_nodes
 from ffn_export.fusion.region import LAYOUT, Region, through
+from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.sites import Unfused, data_of, listed, weight_sizes
 from ffn_export.fusion.views import input_at, int_of, ints_of, is_standard, producer
 
@@ -33,7 +37,11 @@ _MIXES = (
     *("RMSNormalization", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceSum", "ReduceSumSquare"),
 )
 # Operators that are no activation.
-_PLAIN = ("Add", "Cast", "Div", "Gather", "MatMul", "Mul", "Sub", *_MIXES)
+_PLAIN = ("Add", "Cast", "Div", "Gather", "Gemm", "MatMul", "Mul", "Sub", *_MIXES)
+
+# Operators whose features may be another axis than the last -> input with the weight.
+_PLACES = {"Conv": 1, "MatMul": 0}
+_MATRIX = 2
 
 
 @dataclass
@@ -78,7 +86,7 @@ class _RegionOverTokens(_MixedRegion):
 
 def find(model: ir.Model) -> Iterator[Unfused]:
     """Yield the experts and then the other feed-forwards by their reason, each in graph order of their last nodes."""
-    for recognise in (_experts, _mixed, _adapted, _convolved):
+    for recognise in (_experts, _mixed, _adapted, _across, _conditioned):
         for graph in (*model.graphs(), *model.functions.values()):
             if recognise is not _adapted or any(map(_reduced, graph)):
                 yield from (found for node in graph if (found := recognise(node)) is not None)
@@ -128,8 +136,11 @@ def _is_of_split_features(node: ir.Node) -> bool:
 
 
 def _is_over_tokens(product: ir.Node) -> bool:
-    turn = producer(product.inputs[0], "Transpose")
-    order = () if turn is None else ints_of(turn, "perm")
+    data, sizes = input_at(product, 0), weight_sizes(product)
+    turn = None if data is None else producer(through(data, ("Reshape",)), "Transpose")
+    if turn is None or sizes is None or last_size(turn.outputs[0]) not in (None, sizes[0]):  # not rows
+        return False
+    order = ints_of(turn, "perm")
     return bool(order) and order[-1] != len(order) - 1
 
 
@@ -157,31 +168,64 @@ def _reduced(product: ir.Node) -> ir.Node | None:
     return before if first and sizes and first[1] == sizes[0] < min(first[0], sizes[1]) else None
 
 
-def _convolved(product: ir.Node) -> Unfused | None:
-    second, region = _kernel_sizes(product), Region(_data_of_convolution, constants.is_fixed)
-    if second is None or not region.grow(product.inputs[0], product.graph) or region.source is None:
+def _across(product: ir.Node) -> Unfused | None:
+    second, region = _sizes_across(product), Region(_data_across, constants.is_fixed)
+    if second is None or not region.grow(_data_across(product), product.graph) or region.source is None:
         return None
-    if {_kernel_sizes(first) for first in region.firsts} != {(second[1], second[0])} or second[0] <= second[1]:
+    if {_sizes_across(first) for first in region.firsts} != {(second[1], second[0])} or second[0] <= second[1]:
         return None
     if not (region.activation or region.is_gated):
         return None
     nodes = (*region.firsts, *reversed(region.computing), product)
-    reason = "its products are convolutions of kernel 1, whose features are not the last axis"
+    are = "are convolutions of kernel 1" if is_standard(product, "Conv") else "have the weight on the left"
+    reason = f"its products {are}, whose features are not the last axis"
     return Unfused(nodes, activation_name([], region.activation), region.is_gated, reason)
 
 
-def _kernel_sizes(node: ir.Node) -> tuple[int, int] | None:
-    """Return ``(d_in, d_out)`` of a convolution that is a product at every place; None for any other node."""
-    weight = input_at(node, 1) if is_standard(node, "Conv") else None
+def _sizes_across(node: ir.Node) -> tuple[int, int] | None:
+    """Return ``(d_in, d_out)`` of a product whose features are not the last axis; None for any other node.
+
+    It is a convolution that is a product at every place, or a product with the weight on the left.
+    """
+    weight = input_at(node, _PLACES[node.op_type]) if is_standard(node, *_PLACES) else None
     if weight is None or weight.shape is None or not weight.shape.is_static() or not constants.is_fixed(weight):
         return None
-    d_out, d_in, *kernel = weight.shape.numpy()
+    sizes = weight.shape.numpy()
+    if is_standard(node, "MatMul"):
+        return (sizes[1], sizes[0]) if len(sizes) == _MATRIX and not constants.is_fixed(node.inputs[1]) else None
+    d_out, d_in, *kernel = sizes
     moved = (*ints_of(node, "pads"), *(stride - 1 for stride in ints_of(node, "strides")))
     return None if any(moved) or set(kernel) != {1} or int_of(node, "group", 1) != 1 else (d_in, d_out)
 
 
-def _data_of_convolution(node: ir.Node) -> ir.Value | None:
-    return None if _kernel_sizes(node) is None else node.inputs[0]
+def _data_across(node: ir.Node) -> ir.Value | None:
+    return None if _sizes_across(node) is None else node.inputs[1 - _PLACES[node.op_type]]
+
+
+def _conditioned(product: ir.Node) -> Unfused | None:
+    second = weight_sizes(product)
+    conditions: dict[ir.Value, None] = {}
+
+    def is_given(value: ir.Value) -> bool:
+        if value.is_graph_input() and not constants.is_fixed(value):
+            conditions[value] = None
+            return True
+        return constants.is_fixed(value)
+
+    region = Region(data_of, is_given)
+    if second is None or second[0] <= second[1] or not region.grow(product.inputs[0], product.graph):
+        return None
+    own = {first for first in region.firsts if weight_sizes(first) == (second[1], second[0])}
+    read = [through(data, LAYOUT) for first in region.firsts if (data := data_of(first)) is not None]
+    activation = [node for node in region.activation if not is_standard(node, *_PLAIN)]
+    x = next((value for value, first in zip(read, region.firsts, strict=True) if first in own), None)
+    conditions |= dict.fromkeys(value for value in read if value is not x)
+    if x is None or not conditions or not activation or any(map(_reduced, region.firsts)):
+        return None
+    named = ", ".join(repr(value.name) for value in conditions)
+    nodes = (*region.firsts, *reversed(region.computing), product)
+    reason = f"its hidden layer is also a function of {named}, which no operator takes"
+    return Unfused(nodes, activation_name([], activation), read.count(x) > 1, reason)
 
 
 def _experts(product: ir.Node) -> Unfused | None:

@@ -28,7 +28,7 @@ WEIGHTS = ", ".join(
     ]
 )
 OVER_TOKENS = "int64[1] tokens = {1}, int64[1] last = {-1}, int64 first = {0}, int64 second = {1}, float scale = {2.0}"
-SPLIT = "int64[4] pairs = {0,0,16,2}, int64[4] gates = {0,0,2,16}"
+SPLIT = "int64[2] rows = {-1,5}, int64[3] blocks = {-1,16,5}, int64[4] pairs = {0,0,16,2}, int64[4] gates = {0,0,2,16}"
 CONV = """h = MatMul(x, up) t = Transpose<perm = [0,2,1]>(h) c = Conv<group = 16, pads = [1,1]>(t, kernel)
           r = Transpose<perm = [0,2,1]>(c) a = Gelu(r)"""
 RESPONSE = """h = MatMul(x, up) a = Gelu(h) n = ReduceL2(a, tokens) m = ReduceMean(n, last) q = Div(n, m)
@@ -82,9 +82,20 @@ ADAPTED = """h = MatMul(x, up) d = MatMul(x, reduce) e = MatMul(d, expand) f = M
              a = Gelu(s)"""
 
 
+SPATIAL_IN_ROWS = SPATIAL.replace(
+    "m = MatMul(t, over)", "w = Reshape(t, rows) k = Gemm(w, over) m = Reshape(k, blocks)"
+)
+
+
 @pytest.mark.parametrize(
     ("body", "activation", "gated", "reason"),
     [
+        (
+            f"{SPATIAL_IN_ROWS} y = MatMul(g, down)",
+            "gelu",
+            True,
+            "LayerNormalization Gemm compute across tokens or features",
+        ),
         (f"{SPATIAL} y = MatMul(g, down)", "gelu", True, "LayerNormalization MatMul compute across tokens or features"),
         (
             "h = MatMul(x, up) s = Softmax(h) a = Mul(h, s) y = MatMul(a, down)",
@@ -122,6 +133,61 @@ def test_convolutions_of_kernel_1() -> None:
     assert site.reason == "its products are convolutions of kernel 1, whose features are not the last axis"
     graph.graph[0].attributes["strides"] = ir.AttrInt64s("strides", [2, 2])
     assert list(unfused.find(graph)) == []
+
+
+def test_products_with_the_weight_on_the_left() -> None:
+    body = "h = MatMul(turned_up, x) b = Add(h, column) a = Gelu(b) y = MatMul(turned_down, a)"
+    weights = ", ".join(
+        f"float[{shape}] {name} = {{{','.join(['0.1'] * size)}}}"
+        for name, shape, size in [("turned_up", "16,8", 128), ("turned_down", "8,16", 128), ("column", "16,1", 16)]
+    )
+    graph = model(body, weights, inputs="float[batch,8,seq] x", outputs="float[batch,8,seq] y")
+    (site,) = unfused.find(graph)
+    assert (site.activation, site.gated) == ("gelu", False)
+    assert site.reason == "its products have the weight on the left, whose features are not the last axis"
+    for target in ("ort", "ort-cpu"):
+        _, report = fuse(graph, target)
+        (reported,) = report.sites
+        assert reported.reason is not None
+        assert reported.reason.startswith(site.reason)
+        assert reported.status == ("refused" if target == "ort" else "kept")
+
+
+FILM = """g = MatMul(condition, wide) u, v = Split<axis = -1, num_outputs = 2>(g)
+          h = MatMul(x, up) m = Mul(u, h) s = Add(m, v) a = Mish(s)"""
+
+
+@pytest.mark.parametrize(
+    ("body", "activation", "read"),
+    [
+        (f"{FILM} y = MatMul(a, down)", "mish", "'condition'"),
+        ("h = MatMul(x, up) a = Gelu(h) m = Mul(a, mask) y = MatMul(m, down)", "gelu", "'mask'"),
+        (
+            """g = MatMul(condition, up) h = MatMul(x, up) s = Add(h, g) a = Relu(s) m = Mul(a, mask)
+               y = MatMul(m, down)""",
+            "relu",
+            "'mask', 'condition'",
+        ),
+    ],
+)
+def test_a_hidden_layer_that_reads_other_values(body: str, activation: str, read: str) -> None:
+    inputs = "float[batch,seq,8] x, float[batch,seq,8] condition, float[batch,seq,1] mask"
+    (site,) = unfused.find(model(body, WEIGHTS, inputs=inputs, outputs="float[] y"))
+    assert (site.activation, site.gated) == (activation, False)
+    assert site.reason == f"its hidden layer is also a function of {read}, which no operator takes"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "g = MatMul(condition, up) h = MatMul(x, up) a = Mul(g, h) y = MatMul(a, down)",  # a product of two, bilinear
+        "h = MatMul(x, up) a = Gelu(h) m = Mul(a, mask) y = MatMul(m, square)",  # as wide as it began
+        "h = Mul(x, mask) s = Sigmoid(h) y = MatMul(s, up)",  # no hidden layer
+    ],
+)
+def test_other_values_without_a_feed_forward(body: str) -> None:
+    inputs = "float[batch,seq,8] x, float[batch,seq,8] condition, float[batch,seq,1] mask"
+    assert list(unfused.find(model(body, WEIGHTS, inputs=inputs, outputs="float[] y"))) == []
 
 
 def test_report_says_what_stands_between_the_products() -> None:
