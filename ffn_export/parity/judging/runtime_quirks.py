@@ -12,7 +12,8 @@ On any runtime, operators that round their input to 8-bit integers cannot repres
 infinity becomes NaN as a whole, also where PyTorch goes on with finite numbers, as behind a sigmoid. In ONNX Runtime,
 recurrences, ReduceMax, ReduceMin, the pooling of largest values and a scatter that keeps the largest or smallest ignore
 NaN, and ThresholdedRelu and Shrink make it 0. TopK, ArgMax, ArgMin and Sign treat NaN otherwise than PyTorch: the
-standard does not order it. CumSum adds in order.
+standard does not order it. CumSum adds in order. The Fourier transform of NaN or infinity
+differs between algorithms, which multiply it by other factors and leave out other zeros.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ FLUSHES_DENORMALS = "flushes denormals"
 ORDERS_NAN = "orders NaN"
 SORTS_NAN = "sorts NaN"
 SPREADS_INFINITY = "spreads infinity"
+TRANSFORMS_NAN = "transforms NaN"
 EMPTY_TENSORS = "empty tensors"
 
 _WITH_NAN = frozenset({"nan", "nan in parts", "infinite", "infinite in parts"})
@@ -44,6 +46,7 @@ MEANING: Mapping[str, str] = {
     ORDERS_NAN: "signs NaN otherwise than PyTorch",
     SORTS_NAN: "sorts NaN otherwise than PyTorch, which moves the numbers, too",
     SPREADS_INFINITY: "gives NaN for a row that holds infinity",
+    TRANSFORMS_NAN: "has NaN and infinity at other places of a Fourier transform than PyTorch",
     EMPTY_TENSORS: "treats empty tensors otherwise than ONNX's reference evaluator, with which this graph is right",
 }
 _VALUES: Mapping[str, frozenset[str] | None] = {
@@ -53,6 +56,7 @@ _VALUES: Mapping[str, frozenset[str] | None] = {
     ORDERS_NAN: _WITH_NAN,
     SORTS_NAN: _WITH_NAN,
     SPREADS_INFINITY: frozenset({"infinite", "infinite in parts"}),
+    TRANSFORMS_NAN: _WITH_NAN,
     EMPTY_TENSORS: None,
 }
 _KNOWN: Mapping[str, tuple[str, ...]] = {
@@ -74,6 +78,7 @@ def of_operators(nodes: Iterable[ir.Node]) -> tuple[str, ...]:
     found = {
         DROPS_NAN: any(map(_rounds_to_integers, nodes)) or bool(names & _PASSING_OVER) or any(map(_selects, nodes)),
         SPREADS_INFINITY: any(map(_rounds_to_integers, nodes)),
+        TRANSFORMS_NAN: "::DFT" in names,
         ORDERS_NAN: "::Sign" in names,
         SORTS_NAN: any(map(_sorts, nodes)),
         SUMS_IN_ORDER: "::CumSum" in names,

@@ -20,6 +20,7 @@ from ffn_export.parity.judging.runtime_quirks import (
     SORTS_NAN,
     SPREADS_INFINITY,
     SUMS_IN_ORDER,
+    TRANSFORMS_NAN,
 )
 from ffn_export.parity.judging.tolerances import Tolerances, allowed_ulps, explained_ulps, may_differ, ratio
 
@@ -29,8 +30,8 @@ _LISTED = 3
 _SMALLEST_NORMAL = {"float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14, "float64": 2.0**-1022}
 
 # Caveats that explain NaN and infinity where the oracle has none, and other elements where it has some.
-_INVENT_NAN = frozenset({ORDERS_NAN, SORTS_NAN, SPREADS_INFINITY})
-_LOSE_NAN = frozenset({ORDERS_NAN, SORTS_NAN, DROPS_NAN})
+_INVENT_NAN = frozenset({ORDERS_NAN, SORTS_NAN, SPREADS_INFINITY, TRANSFORMS_NAN})
+_LOSE_NAN = frozenset({ORDERS_NAN, SORTS_NAN, DROPS_NAN, TRANSFORMS_NAN})
 
 
 @dataclass(frozen=True)

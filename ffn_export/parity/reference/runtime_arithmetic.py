@@ -13,6 +13,8 @@ small probability: 2,500 units in the last place at -8, and all of it from -18 o
 ``glu`` and ``sigmoid`` are computed as that kernel does, with fused multiply and add, so the error is the same number.
 Tanh is such a quotient, too: off by up to 2.6e-7, which is all of ``x - tanh(x)`` near 0.
 
+Fourier transforms: :mod:`fourier_arithmetic`.
+
 Neither is wrong, so the error is measured: on the module itself, whose other operators stay as they are.
 """
 
@@ -31,15 +33,17 @@ from ffn_export.exporter.dispatch import OperatorMode
 from ffn_export.exporter.outputs import tensors_of
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.torch_inputs import to_torch
+from ffn_export.parity.reference.fourier_arithmetic import TRANSFORMS
 from ffn_export.runtimes.torch_eager import to_numpy
 
 _aten = torch.ops.aten
+_SINGLE = (torch.float32, torch.complex64)
 # Sums of fewer rows have errors below those of any other operator.
 LONG = 64
 
 
 class _AsRuntime(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
-    """Replaces coarse functions of float32, and sums, means and variances over other axes than the last.
+    """Replaces coarse functions in single precision, and sums, means and variances over other axes than the last.
 
     Attributes:
         found: Whether an operator was replaced.
@@ -53,7 +57,7 @@ class _AsRuntime(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves
     def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run an operator, as ONNX Runtime would if it is known to differ."""
         coarse = _COARSE.get(func)
-        if coarse is not None and args[0].dtype is torch.float32:
+        if coarse is not None and args[0].dtype in _SINGLE:
             self.found = True
             return coarse(*args, **kwargs)
         sum_in_order = _SUMS.get(func) if self._sums else None
@@ -157,6 +161,7 @@ _COARSE: Mapping[Any, Callable[..., Tensor]] = {
     _aten.glu.default: _glu,
     _aten.tanh.default: _tanh,
     _aten.tanh_.default: lambda x: x.copy_(_tanh(x)),
+    **TRANSFORMS,
 }
 
 

@@ -19,6 +19,7 @@ from ffn_export.parity.judging.runtime_quirks import (
     SORTS_NAN,
     SPREADS_INFINITY,
     SUMS_IN_ORDER,
+    TRANSFORMS_NAN,
     of_operators,
     of_runtime,
     on_values,
@@ -332,6 +333,7 @@ TO_INTEGERS = {DROPS_NAN, SPREADS_INFINITY}
         ("y, places = TopK(x, one)", {SORTS_NAN}),
         ("place = ArgMin<axis = -1>(x) y = Cast<to = 1>(place)", {SORTS_NAN}),
         ("y = CumSum(x, one)", {SUMS_IN_ORDER}),
+        ("y = DFT(x, , one)", {TRANSFORMS_NAN}),
         ("y = ReduceMax<keepdims = 1>(x)", {DROPS_NAN}),
         ("z, scale, zero = DynamicQuantizeLinear(x) y = DequantizeLinear(z, scale, zero)", TO_INTEGERS),
         ("y = Relu(x)", set()),
@@ -351,7 +353,7 @@ def test_there_is_no_nan_among_integers() -> None:
     assert of_operators([ir.node("ArgMax", [ids])]) == ()
 
 
-@pytest.mark.parametrize("caveat", [ORDERS_NAN, SPREADS_INFINITY])
+@pytest.mark.parametrize("caveat", [ORDERS_NAN, SPREADS_INFINITY, TRANSFORMS_NAN])
 def test_nan_that_is_elsewhere_explains_nothing_else(caveat: str) -> None:
     moved = OutputMetrics("y", "float32", 1.0, unexpected=2, unexpected_index=(0,))
     assert output_failure(moved, Tolerances()) is not None
