@@ -88,7 +88,7 @@ def compare_weights(model: ir.Model, module: torch.nn.Module, watched: Watched |
             parameters. None means that all parameters are read.
     """
     named = _arrays((*module.named_parameters(), *module.named_buffers()))
-    tracer = _Tracer(module, named, {} if watched is None else watched.weights)
+    tracer = _Tracer(module, named, Watched() if watched is None else watched)
     found = [each for each in constants(model) if each.tensor.size > 1 and each.tensor.dtype != ir.DataType.STRING]
     few_bits = dict(quantized(model, {each.value: each.array for each in found if each.value is not None}))
     scales = {value for each in few_bits.values() for value in each.scales}
@@ -142,16 +142,15 @@ class _Stored:
 class _Tracer:
     """Traces constants to the parameters of a module."""
 
-    def __init__(
-        self, module: torch.nn.Module, named: Mapping[str, Array], in_forward: Mapping[str, torch.Tensor]
-    ) -> None:
+    def __init__(self, module: torch.nn.Module, named: Mapping[str, Array], watched: Watched) -> None:
         computed = _arrays((*derived_parameters.computed(module), *derived_parameters.folded(module)))
-        as_it_runs = _arrays(in_forward.items())
+        as_it_runs = _arrays(watched.weights.items())
         self._layouts = Layouts()
         self._matrices = [array for array in named.values() if array.ndim == 2 and is_floating(array)]
         for name, array in {**named, **computed, **as_it_runs}.items():
             if is_floating(array):
-                rounding = 0.0 if name in named else _rounding(array, None if name in computed else name)
+                how = None if name in computed else name
+                rounding = 0.0 if name in named else _rounding(array, how, by_rounded=name in watched.with_rounded)
                 absolute = _cancelling(array, name) if rounding else 0.0
                 self._layouts.add(name, array, rounding, absolute)
         self._tables = Tables({**named, **computed, **as_it_runs})
@@ -226,7 +225,7 @@ class _Tracer:
         return self._layouts.resembles(array) if is_floating(array) else ""
 
 
-def _rounding(array: Array, how: str | None) -> float:
+def _rounding(array: Array, how: str | None, *, by_rounded: bool = False) -> float:
     """Return the allowed relative error of a tensor that a module computes from parameters.
 
     An exporter folds its operators one by one. In half precision, one rounding is as large as a fault, so it is allowed
@@ -235,13 +234,13 @@ def _rounding(array: Array, how: str | None) -> float:
     Args:
         array: The tensor.
         how: The operators that compute it; None for those of a parametrisation, which may sum.
+        by_rounded: Whether one of them is given a number that the dtype rounds.
     """
     if array.dtype.itemsize >= _SINGLE:
         return (_SUMS if how is None else _FOLDED) * epsilon(array)
     operators = [] if how is None else [name for name in _OPERATORS.findall(how) if not _COPIES.fullmatch(name)]
-    is_exact = how is not None and (
-        not operators or (len(operators) == 1 and _ROUND_ONCE.fullmatch(operators[0]) is not None)
-    )
+    rounds_once = len(operators) == 1 and not by_rounded and _ROUND_ONCE.fullmatch(operators[0]) is not None
+    is_exact = how is not None and (not operators or rounds_once)
     return 0.0 if is_exact else _FOLDED * epsilon(array)
 
 

@@ -32,15 +32,15 @@ def _complex_to_complex(x: Tensor, axes: Sequence[int], norm: int, forward: bool
 
 def _real_to_complex(x: Tensor, axes: Sequence[int], norm: int, onesided: bool) -> Tensor:
     whole = _complex_to_complex(x.to(torch.complex64), axes, norm, True)
-    kept: Tensor = whole.narrow(axes[-1], 0, x.shape[axes[-1]] // 2 + 1) if onesided else whole
-    return kept
+    return whole.narrow(axes[-1], 0, x.shape[axes[-1]] // 2 + 1) if onesided else whole
 
 
 def _transform(x: Tensor, forward: bool) -> Tensor:
     """Transform the last axis, without a factor."""
     n = x.shape[-1]
     if n & (n - 1) == 0:
-        return torch.fft.fft(x) if forward else torch.fft.ifft(x, norm="forward")
+        exact: Tensor = torch.fft.fft(x) if forward else torch.fft.ifft(x, norm="forward")
+        return exact
     k = torch.arange(n, dtype=torch.float32)
     # Each operation is rounded, in this order.
     angle = torch.tensor(-math.pi if forward else math.pi, dtype=torch.float32) * k * k / n

@@ -51,6 +51,8 @@ class Watched:
         gelus: Kinds of GELU that the operators compute, or may compute as a decomposed operator.
         calls_gelu: Whether the module calls a GELU operator.
         weights: Name -> tensor, for tensors computed only from parameters and buffers.
+        with_rounded: Names of those of ``weights`` that are computed with a number that their dtype rounds. PyTorch
+            computes with the number, a graph with what its dtype holds.
         read: Names of the parameters and buffers that an operator was given.
         dtypes: Floating-point dtypes of the tensors that operators were given and returned.
     """
@@ -60,6 +62,7 @@ class Watched:
     gelus: set[GeluKind] = field(default_factory=set)
     calls_gelu: bool = False
     weights: dict[str, torch.Tensor] = field(default_factory=dict)
+    with_rounded: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
     dtypes: set[torch.dtype] = field(default_factory=set)
 
@@ -96,7 +99,7 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         self.seen.dtypes |= {tensor.dtype for tensor in (*given, *made) if tensor.is_floating_point()}
-        self._note_weight(packet, given, result)
+        self._note_weight(packet, given, result, [leaf for leaf in tree_leaves((args, kwargs)) if type(leaf) is float])
         return result
 
     def trace(self) -> Watched:
@@ -105,7 +108,7 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
         self.seen.gelus |= self._pieces if is_cubic else self._pieces - {"tanh"}
         return self.seen
 
-    def _note_weight(self, packet: Any, given: list[torch.Tensor], result: Any) -> None:
+    def _note_weight(self, packet: Any, given: list[torch.Tensor], result: Any, numbers: list[float]) -> None:
         names = [self._own[id(tensor)][1] for tensor in given if id(tensor) in self._own]
         self.seen.read.update(self._parameters.intersection(names))
         if not given or len(names) < len(given) or not all(map(_is_plain, (*given, result))) or id(result) in self._own:
@@ -117,6 +120,8 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
             return
         self._bytes += size
         self._own[id(result)] = result, name
+        if any(float(result.new_tensor(number)) != number for number in numbers) or self.seen.with_rounded & {*names}:
+            self.seen.with_rounded.add(name)
         if not is_view:
             self.seen.weights[name] = result
 

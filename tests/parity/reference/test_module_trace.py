@@ -80,6 +80,24 @@ def test_a_module_that_does_not_round_them_is_held_to_them() -> None:
     assert not judged(module_of(lambda self, x: self.linear(x), linear=nn.Linear(16, 16)), rounded).passed
 
 
+@pytest.mark.parametrize(("number", "passes"), [(4.4721, True), (2.0, False)])
+def test_a_number_that_half_precision_rounds_moves_a_weight_by_a_rounding(number: float, passes: bool) -> None:
+    """PyTorch multiplies by the number, and the graph by what float16 holds of it."""
+    torch.manual_seed(0)
+    module = module_of(lambda self, x: F.linear(x, self.linear.weight * number), linear=nn.Linear(16, 16, bias=False))
+    model = export(module, INPUTS, dtype="float16")
+    (value,) = (each for each in model.graph.initializers.values() if each.shape == (16, 16))
+    assert value.const_value is not None
+    for factor in (1.0, 1.001, 1.01):  # one rounding, and ten
+        array = value.const_value.numpy().copy()
+        array.reshape(-1)[np.abs(array).argmax()] *= np.float16(factor)
+        value.const_value = ir.tensor(array, name=value.name)
+        result = verify(model, against=module, inputs=INPUTS, runtimes=["ort-cpu"], dtype="float16")
+        wrong = sum(weight.differing for weight in result.weights)
+        assert wrong == (0 if factor == 1.0 or (passes and factor < 1.01) else 1)
+        assert result.passed == (wrong == 0)
+
+
 def test_only_what_is_made_of_weights_alone() -> None:
     module = module_of(
         lambda self, x: (self.linear.weight * 2) @ x.T + (x * self.linear.bias).T, linear=nn.Linear(16, 16)
