@@ -121,10 +121,18 @@ def is_product(node: ir.Node) -> bool:
 
 
 def _has_weights(node: ir.Node) -> bool:
-    """Whether a node is a product whose second operand is a weight, or one that is left with a weight among others."""
+    """Whether a node is a product with a weight, or one that is left with a weight among others."""
     if is_product(node):
-        return _is_weight(input_at(node, 1))
+        return _is_weight(input_at(node, 1)) or _is_on_the_left(node)
     return is_one_of(node, *_LEFT) and len({_is_weight(value) for value in node.inputs}) == 2
+
+
+def _is_on_the_left(node: ir.Node) -> bool:
+    """Whether a product's first operand is a matrix of weights and its second is computed."""
+    first = input_at(node, 0)
+    sizes = None if first is None or first.shape is None else first.shape.dims
+    is_matrix = sizes is not None and len(sizes) == 2 and 1 not in sizes
+    return is_matrix and _is_weight(first) and not _is_weight(input_at(node, 1))
 
 
 def _is_weight(value: ir.Value | None) -> bool:
@@ -150,6 +158,8 @@ def _matrix(node: ir.Node) -> tuple[ir.Value, bool] | str:
         value = input_at(writer, 0)
     tensor = None if value is None else constant_tensor(value)
     if value is None or tensor is None:
+        if _is_on_the_left(node):
+            return "its matrix is the first operand, which no kernel takes in few bits: multiply rows by it"
         if value is None or not computed_weights.is_of_constants(value):
             return "its matrix is no constant"
         writer = value.producer()

@@ -27,6 +27,17 @@ def test_of_all_products_others_are_kept_with_the_reason(product: str, reason: s
         quantize_some(graph(f"h = {product} y = MatMul(h, h)"), every)
 
 
+def test_a_matrix_on_the_left_is_kept_with_the_reason() -> None:
+    every = QuantizationOptions(all_products=True)
+    _, report = quantize(graph("y = MatMul(v, x)"), every)
+    assert report.weights == ()
+    assert list((report.kept or {}).values()) == [
+        "its matrix is the first operand, which no kernel takes in few bits: multiply rows by it"
+    ]
+    with pytest.raises(UsageError, match="nothing to quantize: y: its matrix is the first operand"):
+        quantize_some(graph("y = MatMul(v, x)"), every)
+
+
 def test_an_einsum_of_computed_values_is_none_to_quantize() -> None:
     body = 'm = Einsum <equation = "bsd,btd->bst"> (x, x) h = Relu(x) y = MatMul(h, v)'
     _, report = quantize(graph(body), QuantizationOptions(all_products=True))
