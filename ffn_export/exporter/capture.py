@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 import torch
 from onnx_ir.passes.common import NameFixPass
+from torch.utils._pytree import tree_leaves
 
 from ffn_export.core.one_line import first_line, root_cause
 from ffn_export.core.quiet import quiet, silent
@@ -184,8 +185,7 @@ def _explained(error: Exception, source: Source) -> ExportError:
 
 def _translate(program: torch.export.ExportedProgram, source: Source, names: tuple[str, ...], opset: int) -> ir.Model:
     try:
-        is_half = any(value.dtype in (torch.float16, torch.bfloat16) for value in program.state_dict.values())
-        with exact_rules(is_half=is_half):
+        with exact_rules(is_half=_has_half(program)):
             onnx_program = torch.onnx.export(
                 program,
                 dynamo=True,
@@ -209,6 +209,13 @@ def _translate(program: torch.export.ExportedProgram, source: Source, names: tup
     clips.bound(onnx_program.model)
     output_dtypes.keep(onnx_program.model, program)
     return onnx_program.model
+
+
+def _has_half(program: torch.export.ExportedProgram) -> bool:
+    """Whether a value is in half precision: a weight, or what is computed with one that is cast in ``forward``."""
+    graphs = (each.graph for each in program.graph_module.modules() if isinstance(each, torch.fx.GraphModule))
+    values = (leaf for graph in graphs for node in graph.nodes for leaf in tree_leaves(node.meta.get("val")))
+    return any(isinstance(each, torch.Tensor) and each.dtype in (torch.float16, torch.bfloat16) for each in values)
 
 
 def _rename_axes(model: ir.Model, specs: tuple[TensorSpec, ...]) -> None:

@@ -24,7 +24,7 @@ def exact_rules(*, is_half: bool) -> Iterator[None]:
     """Make rules match constants exactly and leave out wrong ones; restore both afterwards.
 
     Args:
-        is_half: Whether weights are in half precision, and batch norms stay therefore.
+        is_half: Whether values are in half precision, and batch norms stay therefore.
     """
     from onnxscript import rewriter
     from onnxscript.rewriter.rules.common import _fuse_batchnorm as norms

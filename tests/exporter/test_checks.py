@@ -176,6 +176,31 @@ def test_a_dtype_that_an_operator_takes_later_and_a_batch_norm_that_keeps_it() -
     assert operators == ["Conv", "BatchNormalization"]
 
 
+class InHalf(Convolved):
+    """The same, with float32 weights that are cast in ``forward``."""
+
+    def __init__(self, *, by_autocast: bool) -> None:
+        super().__init__()
+        self.by_autocast = by_autocast
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.by_autocast:
+            with torch.autocast("cpu", dtype=torch.float16):
+                return super().forward(x).float()
+        x, weight = x.transpose(1, 2).half(), self.conv.weight.half()
+        y: Tensor = self.norm(F.conv1d(x, weight, padding=1, groups=8)).float().transpose(1, 2)
+        return y
+
+
+@pytest.mark.parametrize("by_autocast", [False, True])
+def test_a_batch_norm_behind_weights_that_are_cast_is_kept(by_autocast: bool) -> None:
+    model = export_source(from_module(InHalf(by_autocast=by_autocast).eval(), {"x": "float32[batch,seq,8]"}), opset=22)
+    assert [node.op_type for node in model.graph if node.op_type in ("Conv", "BatchNormalization")] == [
+        "Conv",
+        "BatchNormalization",
+    ]
+
+
 def test_a_batch_norm_in_float32_becomes_part_of_the_convolution() -> None:
     model = export_source(from_module(Convolved().eval(), {"x": "float32[batch,seq,8]"}))
     assert [node.op_type for node in model.graph if node.op_type != "Transpose"] == ["Conv"]
