@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ffn_export.errors import UsageError, did_you_mean
 
@@ -105,6 +105,8 @@ class TensorSpec:
         value_range: Inclusive bounds of drawn values, whole numbers for integers. None derives those of integers, and
             draws standard normal floats.
         is_mask: Whether values are drawn as a padding mask.
+        range_is_guessed: Whether the range was guessed, so that integers outside it may be accepted, too. It is not
+            written, and two specs that differ in it alone are equal.
     """
 
     name: str
@@ -112,6 +114,7 @@ class TensorSpec:
     dims: tuple[Axis, ...]
     value_range: tuple[float, float] | None = None
     is_mask: bool = False
+    range_is_guessed: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:

@@ -41,6 +41,9 @@ def with_ranges(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: Ca
 
     An 8-bit input without the first three holds bytes, such as those of an image: it has the range of its dtype, if the
     module runs with both ends.
+
+    The ranges by 3 and 4 are marked as guessed: the module may accept other integers, and so it may by 1 if it changes
+    a copy of the input in place.
     """
     open_specs = [s for s in specs if not (s.is_floating or s.is_mask) and s.value_range is None]
     if not open_specs:
@@ -52,14 +55,16 @@ def with_ranges(module: torch.nn.Module, specs: tuple[TensorSpec, ...], call: Ca
     def bound(spec: TensorSpec) -> TensorSpec:
         if spec not in open_specs:
             return spec
-        rows = watch.rows.get(spec.name) or (2 if is_mask(spec) else smallest)
+        indexed = watch.rows.get(spec.name) or (2 if is_mask(spec) else None)
+        rows = indexed or smallest
         if not rows and spec.dtype in _BYTES:
             ends = torch.iinfo(getattr(torch, spec.dtype))
             if all(_takes(module, specs, call, spec, end) for end in (ends.min, ends.max)):
                 return replace(spec, value_range=(ends.min, ends.max))
         rows = rows or _taken(module, specs, call, spec)
         largest = 1 if spec.dtype == "bool" else torch.iinfo(getattr(torch, spec.dtype)).max
-        return replace(spec, value_range=(0, min(max(rows - 1, 0), largest)))
+        value_range = (0, min(max(rows - 1, 0), largest))
+        return replace(spec, value_range=value_range, range_is_guessed=not indexed or spec.name in watch.changed)
 
     return tuple(map(bound, specs))
 
@@ -95,12 +100,14 @@ class _TableWatch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leave
     Attributes:
         rows: Input name -> rows of the smallest table that it indexes.
         embeddings: Rows of every embedding table, whatever indexes it.
+        changed: Names of the inputs of which a copy is changed in place.
     """
 
     def __init__(self, inputs: Mapping[str, torch.Tensor]) -> None:
         super().__init__()
         self.rows: dict[str, int] = {}
         self.embeddings: list[int] = []
+        self.changed: set[str] = set()
         self._owner = {_storage(tensor): name for name, tensor in inputs.items()}
         # Kept alive, so that no later tensor reuses a known storage.
         self._held = list(inputs.values())
@@ -111,6 +118,8 @@ class _TableWatch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leave
         if func in _COPIES and (name := self._owner.get(_storage(args[0]))) is not None:
             self._owner[_storage(result)] = name
             self._held.append(result)
+        if _is_in_place(func) and isinstance(args[0], torch.Tensor) and _storage(args[0]) in self._owner:
+            self.changed.add(self._owner[_storage(args[0])])
         if func is _ATEN.embedding.default:
             self.embeddings.append(args[0].shape[0])
         for rows, index in _lookups(func, args):
@@ -130,6 +139,10 @@ def _lookups(func: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[tuple[
         for axis, index in enumerate(args[1]):
             if index is not None and index.dtype is not torch.bool:
                 yield args[0].shape[axis], index
+
+
+def _is_in_place(func: Callable[..., Any]) -> bool:
+    return isinstance(func, torch._ops.OpOverload) and func._schema.is_mutable
 
 
 def _storage(tensor: torch.Tensor) -> int:

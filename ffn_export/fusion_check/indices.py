@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import onnx_ir as ir
 
 from ffn_export.core.words import words
@@ -29,6 +31,29 @@ def value_range(value: ir.Value) -> tuple[int, int]:
     """
     if value.dtype is None or not value.dtype.is_integer():
         return MASK
+    uses = _uses(value)
+    if "mask" in str(value.name).lower():
+        return 0, min([1, *(row - 1 for row in uses.rows)])
+    if uses.rows:
+        return 0, min(uses.rows) - 1
+    return (1, 2) if uses.is_shape and not uses.is_condition else MASK
+
+
+def is_index(value: ir.Value) -> bool:
+    """Whether an integer input indexes a table as it is, or moved by a number; its range is then that of the table."""
+    return bool(_uses(value).rows)
+
+
+@dataclass(frozen=True)
+class _Uses:
+    """How an input is used: the rows of the tables that it indexes, and whether it is a shape, or a condition."""
+
+    rows: list[int]
+    is_shape: bool
+    is_condition: bool
+
+
+def _uses(value: ir.Value) -> _Uses:
     rows: list[int] = []
     is_shape = is_condition = False
     waiting, seen = [(value, 0)], {value}
@@ -45,11 +70,7 @@ def value_range(value: ir.Value) -> tuple[int, int]:
                 if output not in seen:
                     seen.add(output)
                     waiting.append((output, offset + _added(user, place)))
-    if "mask" in str(value.name).lower():
-        return 0, min([1, *(row - 1 for row in rows)])
-    if rows:
-        return 0, min(rows) - 1
-    return (1, 2) if is_shape and not is_condition else MASK
+    return _Uses(rows, is_shape, is_condition)
 
 
 def _rows(lookup: ir.Node) -> int:

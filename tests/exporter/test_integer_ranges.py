@@ -108,3 +108,18 @@ def test_embeddings_agree_with_onnxruntime_over_the_whole_table() -> None:
     module = module_of(lambda self, ids: self.table(ids), table=nn.Embedding(5, 3))
     source = from_module(module, Ids)
     assert_same_function(source, exported(module, Ids), {"batch": 4, "seq": 33}, {"batch": 1, "seq": 1})
+
+
+def test_a_range_is_marked_as_guessed_unless_a_table_ends_with_it() -> None:
+    def forward(self: Any, direct: Tensor, tens: Tensor, changed: Tensor, mask: Tensor) -> Any:
+        clipped = changed.clone()
+        clipped.clamp_(0, 8)
+        return (self.a(direct) + self.a(tens // 10) + self.a(clipped)) * mask[..., None]
+
+    module = module_of(forward, a=nn.Embedding(9, 4))
+    specs = from_module(module, dict.fromkeys(("direct", "tens", "changed", "mask"), "int64[batch,seq]")).inputs
+    assert [spec.name for spec in specs if spec.range_is_guessed] == ["tens", "changed"]
+    assert {spec.value_range for spec in specs if spec.name != "mask"} == {(0, 8)}
+    assert not any(
+        spec.range_is_guessed for spec in from_module(module_of(lambda self, x: x * 2), {"x": "int64[n]{0..3}"}).inputs
+    )

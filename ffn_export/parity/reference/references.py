@@ -20,7 +20,7 @@ from ffn_export.core.tensor_spec import InputSpecs, TensorSpec, merge_dims, pars
 from ffn_export.core.types import Array
 from ffn_export.errors import RuntimeUnavailableError, UsageError, did_you_mean
 from ffn_export.exporter.source import Source
-from ffn_export.fusion_check.indices import MASK, value_range
+from ffn_export.fusion_check.indices import MASK, is_index, value_range
 from ffn_export.parity.cases.case import given
 from ffn_export.parity.judging.inner_precision import inner_precisions
 from ffn_export.parity.judging.metrics import relative_l2
@@ -276,7 +276,8 @@ def graph_inputs(model: ir.Model, declared: InputSpecs | None = None) -> tuple[T
         name, integer = str(value.name), value.dtype.is_integer()
         bounds = value_range(value) if integer else None
         is_mask = integer and bounds == MASK and "mask" in name.lower()
-        specs.append(TensorSpec(name, value.dtype.numpy().name, dims, bounds, is_mask=is_mask))
+        is_guessed = integer and not is_mask and not is_index(value)
+        specs.append(TensorSpec(name, value.dtype.numpy().name, dims, bounds, is_mask, is_guessed))
     return tuple(specs)
 
 

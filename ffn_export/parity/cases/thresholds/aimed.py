@@ -30,10 +30,12 @@ from ffn_export.fusion import constants
 from ffn_export.fusion.views import is_one_of
 from ffn_export.fusion_check.limits import OutOfTimeError
 from ffn_export.fusion_check.running import RefusedError, Runtimes, runtimes
+from ffn_export.parity.cases import masks
 from ffn_export.parity.cases.case import Case
 from ffn_export.parity.cases.extreme_values import THRESHOLD
 from ffn_export.parity.cases.sizes.work import Work
 from ffn_export.parity.cases.thresholds.arrivals import Met, Observer, distances, observer, wanted
+from ffn_export.parity.cases.thresholds.beyond import is_open
 from ffn_export.parity.cases.thresholds.directions import along, around, directed, peaks, scaled
 from ffn_export.parity.cases.thresholds.every import may_hold, reader
 from ffn_export.parity.cases.thresholds.find import Threshold, ends, find
@@ -95,7 +97,7 @@ def aimed(
     beyond = {end for half in reference.computed_in.values() for end in ends(ir.DataType[half.upper()])}
     thresholds = [each for each in find(flattened) if each.limit not in beyond]
     readers = {spec.name: reader(flattened, spec.name) for spec in reference.inputs if may_hold(spec)}
-    if not thresholds and not any(readers.values()):
+    if not thresholds and not any(readers.values()) and not any(map(is_open, reference.inputs)):
         return Aimed()
     with runtimes(threads) as running:
         work = Work.of(model)
@@ -137,11 +139,12 @@ class _Aim:
         made = [*(self._case(*each) for each in integers.beside(feeds)), *self._of_inputs(feeds)]
         everything, notes = integers.every(readers)
         unobserved = [self._case(*each) for each in everything]
+        made += [self._case(*each) for each in integers.beyond(self._takes) if self._is_taken(each[1])]
         for sizes in asked:
             others = draw_all(self.specs, sizes, self.seed)
             unobserved += [*self._of_inputs(others), *(self._case(*each) for each in integers.in_rows(sizes))]
         if not self.thresholds:
-            return Aimed(_named(unobserved), notes)
+            return Aimed(_named([*made, *unobserved]), notes)
         try:
             with observer(self.model, self.thresholds, self.runtimes) as watching:
                 met = frozenset[object]().union(*(watching.met(each.feeds(self.specs)) for each in (*known, *made)))
@@ -252,6 +255,10 @@ class _Aim:
         except RefusedError:
             return np.empty((0, 1)), np.empty((0, 1))
         return (np.concatenate(rows), np.concatenate(far)) if rows else (np.empty((0, 1)), np.empty((0, 1)))
+
+    def _takes(self, spec: TensorSpec, number: int) -> bool:
+        feeds = masks.all_seen(self.specs, self.base.feeds(self.specs))
+        return self._is_taken({**feeds, spec.name: np.full_like(feeds[spec.name], number)})
 
     def _is_taken(self, feeds: Mapping[str, Array]) -> bool:
         """Whether the reference accepts inputs, and its outputs are finite wherever they are on ordinary inputs.

@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.core.types import Array
 from ffn_export.fusion_check.running import ORT, RefusedError, Run, Runtimes
 from ffn_export.parity.cases.sizes.work import Work
@@ -84,6 +85,27 @@ def distances(model: ir.Model, thresholds: Sequence[Threshold], runtimes: Runtim
         edit.output(str(index), edit.distance(threshold))
     with runtimes.loaded(edit.finished(), ORT) as run:
         yield run
+
+
+def on_integers(
+    model: ir.Model, thresholds: Sequence[Threshold], spec: TensorSpec, span: Array, runtimes: Runtimes
+) -> list[tuple[Threshold, Array]]:
+    """Return the distances of integers from each threshold that can run on all of them at once."""
+    copied = model.clone()
+    feeds = {spec.name: span.reshape([1] * (len(spec.dims) - 1) + [-1])}
+    for value in copied.graph.inputs:
+        if value.name != spec.name and not value.is_initializer() and value.shape is not None:  # read by no threshold
+            feeds[str(value.name)] = np.zeros([1] * len(value.shape), (value.dtype or ir.DataType.FLOAT).numpy())
+        value.shape = None  # a declared size does not fit the number of integers
+    try:
+        with distances(copied, thresholds, runtimes) as run:
+            return list(zip(thresholds, run(feeds).values(), strict=True))
+    except RefusedError:
+        if len(thresholds) == 1:
+            return []
+    half = len(thresholds) // 2
+    halves = (thresholds[:half], thresholds[half:])
+    return [each for part in halves for each in on_integers(model, part, spec, span, runtimes)]
 
 
 class _Editor:

@@ -58,7 +58,7 @@ def find(model: ir.Model) -> list[Threshold]:
     Args:
         model: A graph without functions and branches. Loop bodies are not searched.
     """
-    data, sums = _data(model), _sums(model)
+    data, sums = data_of(model), _sums(model)
     several = _of_several(model, data)
     found = dict[Threshold, None]()
     for node in model.graph:
@@ -87,7 +87,7 @@ def find(model: ir.Model) -> list[Threshold]:
     return list(found)
 
 
-def _data(model: ir.Model) -> dict[ir.Value, frozenset[str]]:
+def data_of(model: ir.Model) -> dict[ir.Value, frozenset[str]]:
     """Return value -> inputs whose numbers it depends on. Values that depend only on sizes are left out."""
     inputs = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
     found = {value: frozenset({str(value.name)}) for value in inputs}

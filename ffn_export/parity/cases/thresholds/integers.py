@@ -16,10 +16,11 @@ import onnx_ir as ir
 from ffn_export.core.drawing import draw_all, numpy_dtype
 from ffn_export.core.tensor_spec import TensorSpec
 from ffn_export.core.types import Array
-from ffn_export.fusion_check.running import RefusedError, Runtimes
+from ffn_export.fusion_check.running import Runtimes
 from ffn_export.parity.cases import masks
 from ffn_export.parity.cases.sizes.work import Work
-from ffn_export.parity.cases.thresholds.arrivals import distances
+from ffn_export.parity.cases.thresholds.arrivals import on_integers
+from ffn_export.parity.cases.thresholds.beyond import Beyond, Takes, holding, is_open
 from ffn_export.parity.cases.thresholds.every import every
 from ffn_export.parity.cases.thresholds.find import Threshold
 
@@ -83,6 +84,18 @@ class IntegersOf:
                     filled.T[...] = np.resize(numbers, len(filled))
                     yield f"of {spec.name} in rows", {**drawn, spec.name: filled}
 
+    def beyond(self, takes: Takes) -> Iterator[_Made]:
+        """Yield inputs with integers outside the ranges that were guessed, as far as the reference accepts them."""
+        found = Beyond(self.model, self.thresholds, self.runtimes)
+        for spec in filter(is_open, self.specs):
+            numbers = found.integers(spec, takes)
+            sizes, array = holding(spec, self.base, numbers)
+            while not self._is_affordable(sizes) and len(numbers) > 1:
+                numbers = numbers[::2]
+                sizes, array = holding(spec, self.base, numbers)
+            if numbers:
+                yield f"of {spec.name} beyond its range", {**self._drawn(sizes), spec.name: array}
+
     def every(self, readers: Mapping[str, ir.Node]) -> tuple[list[_Made], tuple[str, ...]]:
         """Return inputs that hold every integer of an input, and notes on inputs of which they would take too long.
 
@@ -122,7 +135,7 @@ def _integers_told_apart(
     if spec.is_floating or not own or not spec.dims or not 1 < high - low < _LARGEST_RANGE:
         return ()
     span = np.arange(low, high + 1).astype(numpy_dtype(spec.dtype))
-    found = {int(n) for array in _distances(model, own, spec, span, runtimes) for n in span[_changes(array, span)]}
+    found = {int(n) for _, array in on_integers(model, own, spec, span, runtimes) for n in span[_changes(array, span)]}
     return tuple(sorted(found))
 
 
@@ -143,27 +156,6 @@ def _in_pairs(spec: TensorSpec, base: Mapping[str, int], numbers: Sequence[int])
     shape = spec.shape(sizes)
     rows = np.resize(np.array(row, numpy_dtype(spec.dtype)), shape[-1:])
     return sizes, np.broadcast_to(rows, shape).copy()
-
-
-def _distances(
-    model: ir.Model, thresholds: Sequence[Threshold], spec: TensorSpec, span: Array, runtimes: Runtimes
-) -> list[Array]:
-    """Run the nodes before each threshold, and leave out thresholds that cannot run on all integers at once."""
-    copied = model.clone()
-    feeds = {spec.name: span.reshape([1] * (len(spec.dims) - 1) + [-1])}
-    for value in copied.graph.inputs:
-        if value.name != spec.name and not value.is_initializer() and value.shape is not None:  # read by no threshold
-            feeds[str(value.name)] = np.zeros([1] * len(value.shape), (value.dtype or ir.DataType.FLOAT).numpy())
-        value.shape = None  # a declared size does not fit the number of integers
-    try:
-        with distances(copied, thresholds, runtimes) as run:
-            return list(run(feeds).values())
-    except RefusedError:
-        if len(thresholds) == 1:
-            return []
-    half = len(thresholds) // 2
-    halves = (thresholds[:half], thresholds[half:])
-    return [array for part in halves for array in _distances(model, part, spec, span, runtimes)]
 
 
 def _changes(distance: Array, span: Array) -> Array:
