@@ -7,7 +7,7 @@ import pytest
 
 from ffn_export.core.drawing import draw_all, float_info
 from ffn_export.core.tensor_spec import TensorSpec
-from ffn_export.parity.cases.extreme_values import EXTREME, THRESHOLD
+from ffn_export.parity.cases.extreme_values import EXTREME, THRESHOLD, TIES
 from ffn_export.parity.cases.values import VALUES
 
 DTYPES = ("float32", "float16", "bfloat16")
@@ -83,7 +83,7 @@ def test_zeros() -> None:
 
 
 def test_every_kind_but_the_normal_one_is_extreme() -> None:
-    assert {*VALUES, THRESHOLD} - {"normal"} == EXTREME
+    assert {*VALUES, THRESHOLD, TIES} - {"normal"} == EXTREME
 
 
 def test_repeated_sequences_hold_one_token_each_of_integers_too() -> None:

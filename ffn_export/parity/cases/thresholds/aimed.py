@@ -32,7 +32,7 @@ from ffn_export.fusion_check.limits import OutOfTimeError
 from ffn_export.fusion_check.running import RefusedError, Runtimes, runtimes
 from ffn_export.parity.cases import masks
 from ffn_export.parity.cases.case import Case
-from ffn_export.parity.cases.extreme_values import THRESHOLD
+from ffn_export.parity.cases.extreme_values import THRESHOLD, TIES
 from ffn_export.parity.cases.sizes.work import Work
 from ffn_export.parity.cases.thresholds.arrivals import Met, Observer, distances, observer, wanted
 from ffn_export.parity.cases.thresholds.beyond import is_open
@@ -42,6 +42,7 @@ from ffn_export.parity.cases.thresholds.find import Threshold, ends, find
 from ffn_export.parity.cases.thresholds.flat import flat
 from ffn_export.parity.cases.thresholds.integers import IntegersOf
 from ffn_export.parity.cases.thresholds.longer import longer
+from ffn_export.parity.cases.thresholds.ties import tied, with_ties
 from ffn_export.parity.reference.references import Reference
 
 _MOST_OBSERVED = 24
@@ -97,7 +98,8 @@ def aimed(
     beyond = {end for half in reference.computed_in.values() for end in ends(ir.DataType[half.upper()])}
     thresholds = [each for each in find(flattened) if each.limit not in beyond]
     readers = {spec.name: reader(flattened, spec.name) for spec in reference.inputs if may_hold(spec)}
-    if not thresholds and not any(readers.values()) and not any(map(is_open, reference.inputs)):
+    is_read = any(readers.values()) or any(map(is_open, reference.inputs)) or tied(flattened, reference.inputs)
+    if not thresholds and not is_read:
         return Aimed()
     with runtimes(threads) as running:
         work = Work.of(model)
@@ -140,6 +142,7 @@ class _Aim:
         everything, notes = integers.every(readers)
         unobserved = [self._case(*each) for each in everything]
         made += [self._case(*each) for each in integers.beyond(self._takes) if self._is_taken(each[1])]
+        unobserved += self._of_ties(feeds)
         for sizes in asked:
             others = draw_all(self.specs, sizes, self.seed)
             unobserved += [*self._of_inputs(others), *(self._case(*each) for each in integers.in_rows(sizes))]
@@ -174,6 +177,14 @@ class _Aim:
                 array = around(group, feeds[spec.name], self.seed)
                 if self._is_taken(changed := {**feeds, spec.name: array}):
                     yield self._case(f"{group[0]:g}", changed)
+
+    def _of_ties(self, feeds: Mapping[str, Array]) -> Iterator[Case]:
+        """Yield a case with numbers that equal what they are compared with."""
+        if limits := tied(self.model, self.specs):
+            changed = with_ties(feeds, limits, self.seed)
+            if self._is_taken(changed):
+                sizes = self._sizes(changed)
+                yield Case(f"{size_label(sizes)} {TIES}", sizes, TIES, self.seed, changed)
 
     def _limits_of(self, threshold: Threshold, name: str) -> tuple[float, ...]:
         """Return the numbers that an input is compared with, if it arrives at the threshold unchanged."""
