@@ -88,11 +88,13 @@ def distances(model: ir.Model, thresholds: Sequence[Threshold], runtimes: Runtim
 
 
 def on_integers(
-    model: ir.Model, thresholds: Sequence[Threshold], spec: TensorSpec, span: Array, runtimes: Runtimes
+    model: ir.Model, thresholds: Sequence[Threshold], spec: TensorSpec, span: Array, runtimes: Runtimes, axis: int = -1
 ) -> list[tuple[Threshold, Array]]:
-    """Return the distances of integers from each threshold that can run on all of them at once."""
+    """Return the distances of integers along an axis from each threshold that can run on all of them at once."""
     copied = model.clone()
-    feeds = {spec.name: span.reshape([1] * (len(spec.dims) - 1) + [-1])}
+    shape = [1] * len(spec.dims)
+    shape[axis] = -1
+    feeds = {spec.name: span.reshape(shape)}
     for value in copied.graph.inputs:
         if value.name != spec.name and not value.is_initializer() and value.shape is not None:  # read by no threshold
             feeds[str(value.name)] = np.zeros([1] * len(value.shape), (value.dtype or ir.DataType.FLOAT).numpy())
@@ -105,7 +107,7 @@ def on_integers(
             return []
     half = len(thresholds) // 2
     halves = (thresholds[:half], thresholds[half:])
-    return [each for part in halves for each in on_integers(model, part, spec, span, runtimes)]
+    return [each for part in halves for each in on_integers(model, part, spec, span, runtimes, axis)]
 
 
 class _Editor:

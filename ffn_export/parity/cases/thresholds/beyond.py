@@ -105,7 +105,8 @@ class Beyond:
         tried, found = _scale(own, bottom, top).astype(numpy_dtype(spec.dtype)), set[int]()
         for _ in range(_MOST_STEPS if own or buckets else 0):
             gaps = set[tuple[int, int]]()
-            for each, array in on_integers(self.model, [*own, *buckets], spec, tried, self.runtimes):
+            # Along the batch: what compares each token with each would take the square of so many.
+            for each, array in on_integers(self.model, [*own, *buckets], spec, tried, self.runtimes, axis=0):
                 gaps |= _gaps(array, tried, as_sides=each in own)
             found.update(number for gap in gaps if gap[1] - gap[0] == 1 for number in gap)
             wide = [gap for gap in gaps if gap[1] - gap[0] > 1]

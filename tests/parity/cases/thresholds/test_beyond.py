@@ -51,6 +51,15 @@ def test_a_range_that_ends_where_the_module_does_is_left() -> None:
     assert _integers(graph, lambda number: 0 <= number <= 20)[-1] == 20
 
 
+def test_graphs_that_pair_each_token_with_each() -> None:
+    body = """
+        rows = Unsqueeze(ids, one) columns = Unsqueeze(ids, two) sum = Add(rows, columns) tens = Clip(sum, ten, far)
+        index = Sub(tens, ten) y = Gather<axis = 0>(table, index)
+    """
+    graph = model(body, f"{_TABLE}, int64 one = {{1}}", inputs="int64[batch,seq] ids", outputs="float[a,b,c,2] y")
+    assert {4, 5, 6} <= {*_integers(graph, lambda number: number < 50)}
+
+
 def test_a_declared_range_is_left() -> None:
     declared = TensorSpec("ids", "int64", _GUESSED.dims, (0, 2))
     assert _integers(_graph("y = Gather<axis = 0>(table, ids)"), lambda _: True, declared) == ()
