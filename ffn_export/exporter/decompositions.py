@@ -112,12 +112,14 @@ def _clamp(x: Tensor, low: float | None = None, high: float | None = None) -> Te
 
 
 def _logit(x: Tensor, epsilon: float) -> Tensor:
-    inner = torch.nn.functional.hardtanh(x, epsilon, 1 - epsilon)
+    # The lower limit holds where both do, which happens above 0.5. A comparison with NaN is false, so that NaN stays.
+    below = torch.where(x > 1 - epsilon, 1 - epsilon, x)
+    inner = torch.where(x < epsilon, epsilon, below)
     return torch.log(inner / (1 - inner))
 
 
 def _has_epsilon(x: Tensor, epsilon: float | None = None) -> bool:
-    return epsilon is not None and 0 <= epsilon <= 0.5 and x.is_floating_point()
+    return epsilon is not None and x.is_floating_point()
 
 
 def _hides(graph: torch.fx.Graph) -> bool:

@@ -20,12 +20,15 @@ def opset_hint(model: ir.Model) -> str:
 
 
 def _takes_inputs(node: ir.Node, opset: int) -> bool:
+    """Whether each input has a dtype that is allowed, and inputs of one type parameter have the same."""
     try:
         formal = onnx.defs.get_schema(node.op_type, opset, "").inputs
     except onnx.defs.SchemaError:
         return False
-    given = ((place, value) for place, value in enumerate(node.inputs) if value is not None and value.dtype is not None)
-    return all(f"tensor({_name(v.dtype)})" in formal[min(place, len(formal) - 1)].types for place, v in given)
+    given = [(place, value) for place, value in enumerate(node.inputs) if value is not None and value.dtype is not None]
+    places = [(formal[min(place, len(formal) - 1)], f"tensor({_name(value.dtype)})") for place, value in given]
+    of_parameter = {place.type_str: dtype for place, dtype in places}
+    return all(dtype in place.types and of_parameter[place.type_str] == dtype for place, dtype in places)
 
 
 def _name(dtype: ir.DataType | None) -> str:

@@ -26,6 +26,7 @@ from ffn_export.exporter.checks import (
 )
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.module_state import changed_buffer
+from ffn_export.exporter.opset_hint import opset_hint
 from ffn_export.exporter.source import from_module
 from tests.exporter.helpers import X, assert_same_function, exported, module_of, ops, refusal
 
@@ -174,6 +175,16 @@ def test_a_dtype_that_an_operator_takes_later_and_a_batch_norm_that_keeps_it() -
     model = export_source(source, opset=22)
     operators = [node.op_type for node in model.graph if node.op_type != "Transpose"]
     assert operators == ["Conv", "BatchNormalization"]
+
+
+def test_no_opset_is_named_for_inputs_of_different_dtypes() -> None:
+    """A later opset takes each of them, and not both at once."""
+    x, w = ir.val("x", ir.DataType.BFLOAT16, [1, 8, 4]), ir.val("w", ir.DataType.FLOAT, [8, 8, 1])
+    node = ir.node("Conv", [x, w])
+    model = ir.Model(ir.Graph([x, w], node.outputs, nodes=[node], opset_imports={"": 20}), ir_version=10)
+    assert opset_hint(model) == ""
+    w.dtype = ir.DataType.BFLOAT16
+    assert opset_hint(model) == "; Conv takes bfloat16 from opset 22 on: use --opset 22"
 
 
 class InHalf(Convolved):

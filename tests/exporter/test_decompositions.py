@@ -120,9 +120,9 @@ def test_the_logarithm_of_a_sigmoid_far_below_zero() -> None:
     assert verify(model, against=module, inputs=inputs, runtimes=["ort-cpu"]).failures == ()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_a_logit_keeps_what_is_no_number(dtype: str) -> None:
-    module = module_of(lambda self, x: torch.logit(x.sigmoid(), eps=1e-3))
+@pytest.mark.parametrize(("dtype", "epsilon"), [("float32", 1e-3), ("float16", 1e-3), ("float32", 0.7)])
+def test_a_logit_is_that_of_pytorch_for_any_epsilon_and_of_nan(dtype: str, epsilon: float) -> None:
+    module = module_of(lambda self, x: torch.logit(x.sigmoid(), eps=epsilon))
     inputs = {"x": f"{dtype}[b,8]"}
     model = export_source(from_module(module, inputs))
     assert verify(model, against=module, inputs=inputs, runtimes=["ort-cpu"]).failures == ()
