@@ -28,7 +28,7 @@ from ffn_export.fusion.engine import sorted_nodes
 from ffn_export.fusion.region import LAYOUT, Region, through
 from ffn_export.fusion.shapes import last_size
 from ffn_export.fusion.sites import Unfused, data_of, listed, weight_sizes
-from ffn_export.fusion.views import input_at, int_of, ints_of, is_standard, producer
+from ffn_export.fusion.views import input_at, int_of, ints_of, is_standard, producer, rank
 
 _TAKES = ("Gather", "GatherND")
 _MIXES = (
@@ -131,8 +131,14 @@ def _multiplies_its_input(node: ir.Node) -> bool:
 
 
 def _is_of_split_features(node: ir.Node) -> bool:
-    """Whether a node reads features in two axes, which a reshape made of the last one."""
-    return producer(input_at(node, 0), "Reshape") is not None
+    """Whether a node reads along one of the axes that a reshape made of the last one, the features."""
+    split = input_at(node, 0)
+    reshape = producer(split, "Reshape")
+    before, behind = (None, None) if reshape is None else (rank(reshape.inputs[0]), rank(split))
+    if before is None or behind is None:
+        return False
+    axes = (int_of(node, "axis", 0) or 0,) if is_standard(node, "Gather") else constants.integers(input_at(node, 1))
+    return behind > before and bool(axes) and all(axis % behind >= before - 1 for axis in axes or ())
 
 
 def _is_over_tokens(product: ir.Node) -> bool:
@@ -154,10 +160,30 @@ def _adapted(product: ir.Node) -> Unfused | None:
     sizes = {weight_sizes(first) for first in plain}
     if not plain or not reduced or len(sources) != 1 or sizes != {(second[1], second[0])}:
         return None
-    what = "a product of low rank to its first product: merge it into the weight"
-    reason = _said("add", list(reduced), what)
+    added = [each for each in reduced if _is_added(each.outputs[0])]
+    said = (
+        ("add", added, "a product of low rank to its first product: merge it into the weight"),
+        (
+            "compute",
+            [each for each in reduced if each not in added],
+            "a gate of low rank: merge its two weights into one",
+        ),
+    )
+    reason = "; ".join(_said(verb, by, what) for verb, by, what in said if by)
+    is_gated = len(plain) > 1 or len(added) < len(reduced)
     nodes = (*reduced.values(), *region.firsts, *reversed(region.computing), product)
-    return Unfused(nodes, activation_name([], region.activation[-1:]), len(plain) > 1, reason)
+    return Unfused(nodes, activation_name([], region.activation[-1:]), is_gated, reason)
+
+
+def _is_added(value: ir.Value) -> bool:
+    """Whether a value is a term of a sum with another one, as it is or times a constant."""
+    for user, place in value.uses():
+        is_linear = is_standard(user, "Add", "Sub", "Mul") or (place == 0 and is_standard(user, "Div"))
+        if is_linear and constants.is_fixed(input_at(user, 1 - place)):
+            return _is_added(user.outputs[0])
+        if is_standard(user, "Add", "Sub"):
+            return True
+    return False
 
 
 def _reduced(product: ir.Node) -> ir.Node | None:

@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 
 from ffn_export import fuse
-from ffn_export.fusion import unfused
+from ffn_export.fusion import inference, unfused
 from ffn_export.fusion.sites import Unfused
 from tests.fusion.graphs import model
 
@@ -28,7 +28,10 @@ WEIGHTS = ", ".join(
     ]
 )
 OVER_TOKENS = "int64[1] tokens = {1}, int64[1] last = {-1}, int64 first = {0}, int64 second = {1}, float scale = {2.0}"
-SPLIT = "int64[2] rows = {-1,5}, int64[3] blocks = {-1,16,5}, int64[4] pairs = {0,0,16,2}, int64[4] gates = {0,0,2,16}"
+SPLIT = (
+    "int64[2] rows = {-1,5}, int64[3] blocks = {-1,16,5}, int64[4] pairs = {0,0,16,2}, int64[4] gates = {0,0,2,16}, "
+    "int64[3] same = {0,0,16}"
+)
 CONV = """h = MatMul(x, up) t = Transpose<perm = [0,2,1]>(h) c = Conv<group = 16, pads = [1,1]>(t, kernel)
           r = Transpose<perm = [0,2,1]>(c) a = Gelu(r)"""
 RESPONSE = """h = MatMul(x, up) a = Gelu(h) n = ReduceL2(a, tokens) m = ReduceMean(n, last) q = Div(n, m)
@@ -36,7 +39,9 @@ RESPONSE = """h = MatMul(x, up) a = Gelu(h) n = ReduceL2(a, tokens) m = ReduceMe
 
 
 def found(body: str) -> list[Unfused]:
-    return list(unfused.find(model(body, f"{WEIGHTS}, {OVER_TOKENS}, {SPLIT}", outputs="float[] y")))
+    graph = model(body, f"{WEIGHTS}, {OVER_TOKENS}, {SPLIT}", outputs="float[] y")
+    inference.prove_shapes(graph)
+    return list(unfused.find(graph))
 
 
 @pytest.mark.parametrize(
@@ -117,6 +122,13 @@ SPATIAL_IN_ROWS = SPATIAL.replace(
             "Gather Gather take parts of its first product by an index",
         ),
         (f"{ADAPTED} y = MatMul(a, down)", "gelu", False, "MatMul adds a product of low rank to its first product"),
+        (
+            """h = MatMul(x, up) d = MatMul(x, reduce) e = MatMul(d, expand) a = Gelu(h) g = Mul(a, e)
+               y = MatMul(g, down)""",
+            "gelu",
+            True,
+            "MatMul computes a gate of low rank: merge its two weights into one",
+        ),
     ],
 )
 def test_another_hidden_layer(body: str, activation: str | None, gated: bool, reason: str) -> None:
@@ -195,3 +207,15 @@ def test_report_says_what_stands_between_the_products() -> None:
     (site,) = (each for each in report.sites if each.kind == "feed_forward")
     assert (site.status, site.form) == ("kept", "MatMul Conv Gelu MatMul")
     assert site.reason == "Conv computes across tokens or features between its two products"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "h = MatMul(x, up) r = Reshape(h, same) p = Gather<axis = 1>(r, first) a = Gelu(p) y = MatMul(a, down)",
+        "h = MatMul(x, up) r = Reshape(h, same) a = ReduceMax<keepdims = 0>(r, tokens) y = MatMul(a, down)",
+        "h = MatMul(x, wide) r = Reshape(h, pairs) p = Gather<axis = 1>(r, first) a = Gelu(p) y = MatMul(a, down)",
+    ],
+)
+def test_what_is_taken_out_of_the_tokens_is_no_part_of_the_features(body: str) -> None:
+    assert not any("by an index" in site.reason or site.activation is None for site in found(body))
