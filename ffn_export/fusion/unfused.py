@@ -195,10 +195,10 @@ def _reduced(product: ir.Node) -> ir.Node | None:
 
 
 def _across(product: ir.Node) -> Unfused | None:
-    second, region = _sizes_across(product), Region(_data_across, constants.is_fixed)
+    second, region = sizes_across(product), Region(_data_across, constants.is_fixed)
     if second is None or not region.grow(_data_across(product), product.graph) or region.source is None:
         return None
-    if {_sizes_across(first) for first in region.firsts} != {(second[1], second[0])} or second[0] <= second[1]:
+    if {sizes_across(first) for first in region.firsts} != {(second[1], second[0])} or second[0] <= second[1]:
         return None
     if not (region.activation or region.is_gated):
         return None
@@ -208,7 +208,7 @@ def _across(product: ir.Node) -> Unfused | None:
     return Unfused(nodes, activation_name([], region.activation), region.is_gated, reason)
 
 
-def _sizes_across(node: ir.Node) -> tuple[int, int] | None:
+def sizes_across(node: ir.Node) -> tuple[int, int] | None:
     """Return ``(d_in, d_out)`` of a product whose features are not the last axis; None for any other node.
 
     It is a convolution that is a product at every place, or a product with the weight on the left.
@@ -225,7 +225,7 @@ def _sizes_across(node: ir.Node) -> tuple[int, int] | None:
 
 
 def _data_across(node: ir.Node) -> ir.Value | None:
-    return None if _sizes_across(node) is None else node.inputs[1 - _PLACES[node.op_type]]
+    return None if sizes_across(node) is None else node.inputs[1 - _PLACES[node.op_type]]
 
 
 def _conditioned(product: ir.Node) -> Unfused | None:

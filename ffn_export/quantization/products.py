@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ffn_export.core.constant_tensors import constant_tensor
 from ffn_export.exporter import computed_weights
-from ffn_export.fusion import sites
+from ffn_export.fusion import sites, unfused
 from ffn_export.fusion.views import float_of, input_at, int_of, ints_of, is_one_of, is_standard
 from ffn_export.quantization.matrices import LAYOUT, close, weight_tensor
 from ffn_export.quantization.options import INTEGERS, QuantizationOptions
@@ -19,6 +19,7 @@ _DTYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 # Products that are left as they are, and why.
 _LEFT = {
+    "Conv": "of kernel 1 is no MatMul: write it as nn.Linear, with the features in the last axis",
     "FusedGemm": "holds its activation: fuse for ort-cpu or portable",
     "Einsum": "is no MatMul: `ffn-export fuse` makes one of it if it multiplies rows by a matrix",
     "FusedMatMul": "is written by ONNX Runtime's optimizer: quantize the model from before it",
@@ -60,13 +61,17 @@ class Product:
 
 
 def asked_for(model: ir.Model, *, all_products: bool) -> Iterator[ir.Node]:
-    """Yield the products to quantise, each once: those of feed-forwards, or all that have constant weights."""
+    """Yield the products to quantise, each once: those of feed-forwards, or all that have constant weights.
+
+    A feed-forward that fusing only reports has its products quantised, too.
+    """
     if all_products:
         graphs = (model.graph, *model.graph.subgraphs())
         yield from (node for graph in graphs for node in graph if _has_weights(node))
         return
-    found = (site.nodes for site in sites.find(model) if site.kind == "feed_forward")
-    yield from dict.fromkeys(node for nodes in found for node in nodes if is_product(node))
+    fused = (node for site in sites.find(model) if site.kind == "feed_forward" for node in site.nodes)
+    others = (node for site in unfused.find(model) for node in site.nodes)
+    yield from dict.fromkeys((*filter(is_product, fused), *filter(_has_weights, others)))
 
 
 def read(node: ir.Node, options: QuantizationOptions) -> Product | str:
@@ -124,6 +129,8 @@ def _has_weights(node: ir.Node) -> bool:
     """Whether a node is a product with a weight, or one that is left with a weight among others."""
     if is_product(node):
         return _is_weight(input_at(node, 1)) or _is_on_the_left(node)
+    if is_standard(node, "Conv"):
+        return unfused.sizes_across(node) is not None
     return is_one_of(node, *_LEFT) and len({_is_weight(value) for value in node.inputs}) == 2
 
 

@@ -9,6 +9,11 @@ from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.quantization.quantize import quantize, quantize_some
 from tests.quantization.test_quantize import graph
 
+TURNED = "r = Transpose<perm = [0,2,1]>(x) m = {first} a = Gelu(m) n = {second} y = Transpose<perm = [0,2,1]>(n)"
+LEFT = TURNED.format(first="MatMul(v, r)", second="MatMul(w, a)")
+CONVOLVED = TURNED.format(first="Conv(r, widen)", second="Conv(a, narrow)")
+CONDITIONED = "m = MatMul(x, w) s = Mul(m, scale) a = Relu(s) y = MatMul(a, v)"
+
 
 @pytest.mark.parametrize(
     ("product", "reason"),
@@ -42,3 +47,33 @@ def test_an_einsum_of_computed_values_is_none_to_quantize() -> None:
     body = 'm = Einsum <equation = "bsd,btd->bst"> (x, x) h = Relu(x) y = MatMul(h, v)'
     _, report = quantize(graph(body), QuantizationOptions(all_products=True))
     assert report.kept == {}
+
+
+@pytest.mark.parametrize("every", [True, False])
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (LEFT, "its matrix is the first operand, which no kernel"),
+        (CONVOLVED, "Conv of kernel 1 is no MatMul: write it"),
+    ],
+)
+def test_products_with_the_features_in_another_axis_are_kept_with_the_reason(
+    body: str, reason: str, every: bool
+) -> None:
+    options = QuantizationOptions(all_products=every)
+    _, report = quantize(graph(body), options)
+    assert [why.startswith(reason) for why in (report.kept or {}).values()] == [True, True]
+    with pytest.raises(UsageError, match=f"nothing to quantize: m and 1 more: {reason}"):
+        quantize_some(graph(body), options)
+
+
+@pytest.mark.parametrize("body", ["y = Conv(x, wider)", "m = MatMul(column, x) y = Relu(m)"])
+def test_what_is_no_product_of_features_is_not_mentioned(body: str) -> None:
+    _, report = quantize(graph(body), QuantizationOptions(all_products=True))
+    assert (report.weights, report.kept) == ((), {})
+
+
+def test_a_feed_forward_that_is_not_fused_is_quantised() -> None:
+    model = graph(CONDITIONED, inputs=", float[batch,1,48] scale")
+    _, report = quantize(model)
+    assert [weight.name for weight in report.weights] == ["w", "v"]

@@ -33,6 +33,10 @@ WEIGHTS = {
     "wide": (1, 48),
     "table": (40, 48),
     "stack": (1, 48, 40),
+    "widen": (48, 40, 1),
+    "narrow": (40, 48, 1),
+    "wider": (48, 40, 3),
+    "column": (48, 1),
 }
 ARRAYS = {name: DRAW.standard_normal(shape).astype(np.float32) for name, shape in WEIGHTS.items()}
 FEED_FORWARD = "m = MatMul(x, w) a = Add(m, b) h = Relu(a) n = MatMul(h, v) y = Add(n, c)"
