@@ -4,6 +4,7 @@
 2. ``GatherElements`` takes at most 32 rows, or one index a row of a matrix.
 3. ``Loop`` concatenates its scan outputs instead of stacking them.
 4. ``DynamicQuantizeLinear`` takes no empty input.
+5. ``Pad`` takes no negative sizes, which remove elements.
 """
 
 from __future__ import annotations
@@ -64,6 +65,36 @@ class DynamicQuantizeLinear(EvaluatorsDynamicQuantizeLinear):
         return np.zeros(x.shape, np.uint8), np.array(1, x.dtype), np.array(0, np.uint8)
 
 
+class Pad(OpRun):
+    """Elements added before and behind an axis, or removed where a size is negative, which the evaluator's refuses."""
+
+    op_domain = ""
+
+    def _run(
+        self,
+        data: Array,
+        pads: Any = None,
+        constant_value: Any = None,
+        axes: Any = None,
+        mode: str = "constant",
+        value: float = 0.0,  # before opset 11, where ``pads`` is an attribute, too
+    ) -> tuple[Array]:
+        sizes = np.zeros((2, data.ndim), np.int64)
+        sizes[:, slice(None) if axes is None else np.asarray(axes)] = np.reshape(pads, (2, -1))
+        added = np.maximum(sizes, 0).T
+        number = value if constant_value is None else np.reshape(constant_value, ())
+        if mode == "constant":
+            return (_without(np.pad(data, added, constant_values=number), sizes).astype(data.dtype),)
+        return (np.pad(_without(data, sizes), added, mode).astype(data.dtype),)  # type: ignore[call-overload]
+
+
+def _without(data: Array, sizes: Array) -> Array:
+    """Return an array without the elements that negative sizes before and behind each axis remove."""
+    removed = np.maximum(-sizes, 0)
+    kept = zip(removed[0], np.maximum(data.shape - removed[1], 0), strict=True)
+    return data[tuple(slice(start, end) for start, end in kept)]
+
+
 class Loop(EvaluatorsLoop):
     """A loop that runs without a condition, and stacks its scan outputs, also of no iterations.
 
@@ -110,4 +141,4 @@ def _none_of(tensor_type: Any) -> Array:
     return np.empty([0, *sizes], tensor_dtype_to_np_dtype(tensor_type.elem_type))
 
 
-OPERATORS: tuple[type[OpRun], ...] = (Erf, Gelu, GatherElements, Loop, DynamicQuantizeLinear)
+OPERATORS: tuple[type[OpRun], ...] = (Erf, Gelu, GatherElements, Loop, DynamicQuantizeLinear, Pad)

@@ -122,6 +122,27 @@ def test_elements_are_gathered_one_by_one(axis: int, shape: tuple[int, int], tmp
     np.testing.assert_array_equal(ours["y"], kernel["y"])
 
 
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+@pytest.mark.parametrize("sizes", [(1, -1), (-2, 3), (-1, -2), (0, -4)])
+def test_padding_of_negative_sizes_removes(mode: str, sizes: tuple[int, int], tmp_path: Path) -> None:
+    start, end = sizes
+    body = f"""p = Constant <value = int64[2] {{{start},{end}}}> () n = Constant <value = float {{7}}> ()
+               a = Constant <value = int64[1] {{-1}}> () y = Pad <mode = "{mode}"> (x, p, n, a)"""
+    assert_as_onnxruntime(body, 20, tmp_path)
+
+
+@pytest.mark.parametrize("sizes", ["0,-8,0,3", "0,1,0,0"])  # all six are removed, and more; none is
+def test_padding_by_attributes(sizes: str, tmp_path: Path) -> None:
+    assert_as_onnxruntime(f"y = Pad <pads = [{sizes}], value = 7.0> (x)", 10, tmp_path)
+
+
+def assert_as_onnxruntime(body: str, opset: int, directory: Path) -> None:
+    artifact = write(directory, "(float[N,6] x) => (float[N,M] y)", body, opset)
+    feeds = {"x": np.arange(12, dtype=np.float32).reshape(2, 6)}
+    ours, kernel = (runtime.load(artifact, 1).run(feeds)["y"] for runtime in (OnnxEvaluator(), OrtCpu()))
+    np.testing.assert_array_equal(ours, kernel, strict=True)
+
+
 def test_outputs_left_out_are_not_taken_for_inputs_left_out(tmp_path: Path) -> None:
     body = """
         first, , , total = com.microsoft.SkipLayerNormalization(x, x, gamma)
