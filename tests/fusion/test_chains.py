@@ -6,6 +6,7 @@ import onnx_ir as ir
 import pytest
 
 from ffn_export.core.activations import Activation
+from ffn_export.fusion import activations
 from ffn_export.fusion.chains import begins, is_chain
 from tests.fusion.graphs import cast, model
 
@@ -16,6 +17,14 @@ SQUARED = ("Sigmoid", "Square", "Mul:x")
 
 def is_read(chain: tuple[str, ...], body: str) -> bool:
     return is_chain(chain, (), [*model(body, TWO).graph])
+
+
+def test_a_node_that_begins_a_chain_begins_an_activation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new chain may begin with a link, which is no activation by itself."""
+    node = next(iter(model("a = Neg(x) y = Tanh(a)", TWO).graph))
+    assert not activations.begins_activation(node)
+    monkeypatch.setattr(activations, "_BY_CHAIN", {("Neg", "Tanh"): "negated"})
+    assert activations.begins_activation(node)
 
 
 @pytest.mark.parametrize(
