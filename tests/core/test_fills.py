@@ -103,9 +103,19 @@ def test_parts_and_scales() -> None:
     assert [scale for _, scale in scales(np.zeros(0))] == [0.0]
 
 
-@pytest.mark.parametrize(("places", "is_fill"), [([3], False), ([3, 20], True)])
-def test_a_fill_stands_there_twice_at_least(places: list[int], is_fill: bool) -> None:
-    assert (fills(np.where(np.isin(np.arange(32), places), 1e9, COMPUTED.ravel())) is not None) == is_fill
+@pytest.mark.parametrize(
+    ("number", "places", "is_fill"),
+    [(1e4, [3], False), (1e4, [3, 20], True), (1e9, [3], True)],
+    ids=["once", "twice", "once, and far above all others"],
+)
+def test_a_fill_stands_there_twice_or_hides_the_rest(number: float, places: list[int], is_fill: bool) -> None:
+    assert (fills(np.where(np.isin(np.arange(32), places), number, COMPUTED.ravel())) is not None) == is_fill
+
+
+@pytest.mark.parametrize("rest", [0.0, 1e-20])
+def test_a_single_1_beside_nothing_is_computed(rest: float) -> None:
+    """So is the result of a softmax."""
+    assert fills(np.array([rest, 1.0, rest / 2])) is None
 
 
 def test_an_error_shows_beside_a_fill() -> None:
