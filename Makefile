@@ -54,13 +54,24 @@ native: $(VENV)/.installed ## Build the execution provider, test its kernels and
 	$(BIN)/python -m pytest -n $(WORKERS) -m "$(USUAL)" tests/native tests/fusion/functions \
 	  $$(grep -rlE "needs_(provider|kernel)" tests --include="test_*.py" | grep -v ^tests/native)
 
-sanitize: ## Test the native kernels under ASan with UBSan, and under TSan
+# The provider needs headers of ONNX Runtime, as `make native` does; TSan would report ONNX Runtime's own threads.
+SANITIZED := native/build/sanitized
+RUNTIMES := $(foreach name,libasan libubsan libstdc++,$$($(CXX) -print-file-name=$(name).so))
+sanitize: $(VENV)/.installed ## Test the native kernels and the provider under ASan with UBSan, and the kernels under TSan
 	$(NATIVE) -S native -B native/build/address -DFFN_TESTS=ON -DFFN_PROVIDER=OFF -DFFN_SANITIZE=address,undefined
 	cmake --build native/build/address -j $(WORKERS)
 	ctest --test-dir native/build/address --output-on-failure
 	$(NATIVE) -S native -B native/build/thread -DFFN_TESTS=ON -DFFN_PROVIDER=OFF -DFFN_SANITIZE=thread
 	cmake --build native/build/thread -j $(WORKERS)
 	ctest --test-dir native/build/thread --output-on-failure
+	$(if $(HEADERS),,native/install-headers)
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(SANITIZED) \
+	  -C "cmake.define.FFN_SANITIZE=address,undefined" -C cmake.build-type=RelWithDebInfo \
+	  $(if $(HEADERS),-C cmake.define.ORT_INCLUDE_DIR=$(abspath $(HEADERS))) ./native
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(SANITIZED)/site \
+	  $(SANITIZED)/*.whl
+	PYTHONPATH=$(SANITIZED)/site ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(RUNTIMES)" \
+	  $(BIN)/python -m pytest -m "$(USUAL)" tests/native
 
 # In an environment of its own, with exactly the lower bounds of pyproject.toml.
 test-oldest: $(OLDEST)/.installed ## Build, verify and load with the oldest versions that are declared
