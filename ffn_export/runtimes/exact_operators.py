@@ -76,7 +76,7 @@ class Pad(OpRun):
         pads: Any = None,
         constant_value: Any = None,
         axes: Any = None,
-        mode: str = "constant",
+        mode: Any = "constant",
         value: float = 0.0,  # before opset 11, where ``pads`` is an attribute, too
     ) -> tuple[Array]:
         sizes = np.zeros((2, data.ndim), np.int64)
@@ -85,7 +85,7 @@ class Pad(OpRun):
         number = value if constant_value is None else np.reshape(constant_value, ())
         if mode == "constant":
             return (_without(np.pad(data, added, constant_values=number), sizes).astype(data.dtype),)
-        return (np.pad(_without(data, sizes), added, mode).astype(data.dtype),)  # type: ignore[call-overload]
+        return (np.pad(_without(data, sizes), added, mode).astype(data.dtype),)
 
 
 def _without(data: Array, sizes: Array) -> Array:

@@ -156,10 +156,10 @@ class Search:
                 moved,
                 self.tolerances,
                 excused=bool(imprecise),
-                caveats=[
-                    on_values(case.values, of_runtime(own.runtime.name), of_operators(nodes))
-                    for nodes in nodes_of_outputs(own.graph.model).values()
-                ],
+                caveats={
+                    name: on_values(case.values, of_runtime(own.runtime.name), of_operators(nodes))
+                    for name, nodes in nodes_of_outputs(own.graph.model).items()
+                },
             )
             examination = Examination(own, other, whole, runs, self.tolerances, case.ill_conditioned)
             examined = self._examined(examination, blank)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice, takewhile
 from pathlib import Path
 
 from ffn_export.core.one_line import first_line
@@ -32,7 +32,7 @@ class WholeGraph:
         moved: Output -> change of its truth under one rounding of the inputs, on ill-conditioned rows.
         tolerances: Allowed errors.
         excused: Whether to allow errors that an imprecise operator explains.
-        caveats: Caveats that may explain an error of each output, in the order of the outputs.
+        caveats: Output of the model -> caveats that may explain its error.
     """
 
     path: Path
@@ -43,7 +43,7 @@ class WholeGraph:
     moved: Mapping[str, float]
     tolerances: Tolerances
     excused: bool
-    caveats: Sequence[tuple[str, ...]] = ()
+    caveats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def worst(self, settings: SessionSettings) -> tuple[int, Error]:
         """Return the place and error of the worst output. An exception of the runtime counts as an error."""
@@ -56,10 +56,10 @@ class WholeGraph:
             return 0, _refused(f"the runtime failed: {first_line(error)}")
         found = []
         for place, (name, (truth, own)) in enumerate(self.wanted.items()):
-            array = actual.get(name, list(actual.values())[place] if place < len(actual) else None)
-            if array is None:
+            own_name = name if name in actual else next(islice(actual, place, None), None)
+            if own_name is None:
                 return place, _refused("the runtime has no such output")
-            moved, caveats = self.moved.get(name, 0.0), self.caveats[place] if place < len(self.caveats) else ()
+            array, moved, caveats = actual[own_name], self.moved.get(name, 0.0), self.caveats.get(own_name, ())
             found.append(
                 own_error(name, array, truth, own, self.tolerances, moved, excused=self.excused, caveats=caveats)
             )

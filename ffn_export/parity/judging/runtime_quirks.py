@@ -12,8 +12,8 @@ On any runtime, operators that round their input to 8-bit integers cannot repres
 infinity becomes NaN as a whole, also where PyTorch goes on with finite numbers, as behind a sigmoid. In ONNX Runtime,
 recurrences, ReduceMax, ReduceMin, the pooling of largest values and a scatter that keeps the largest or smallest ignore
 NaN, and ThresholdedRelu and Shrink make it 0. TopK, ArgMax, ArgMin and Sign treat NaN otherwise than PyTorch: the
-standard does not order it. CumSum adds in order. The Fourier transform of NaN or infinity
-differs between algorithms, which multiply it by other factors and leave out other zeros.
+standard does not order it. CumSum adds in order. The Fourier transform of NaN or infinity differs between algorithms,
+which multiply it by other factors and leave out other zeros.
 """
 
 from __future__ import annotations
