@@ -44,14 +44,14 @@ class _Watcher:
     """One thread that looks at all runs that are going on: a thread for each run takes longer than a short run."""
 
     def __init__(self) -> None:
-        self._runs: dict[onnxruntime.RunOptions, float] = {}  # options -> CPU time of the process that ends the run
+        self._runs: dict[onnxruntime.RunOptions, float] = {}  # options -> CPU seconds that are left
         self._begun = threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def add(self, options: onnxruntime.RunOptions, seconds: float) -> None:
         """Look at a run from now on."""
-        self._runs[options] = time.process_time() + seconds
+        self._runs[options] = seconds  # the thread reads the CPU time: most runs end before it looks
         self._begun.set()
         with self._starting:
             if self._thread is None or not self._thread.is_alive():  # a forked process has no thread of its parent
@@ -63,14 +63,16 @@ class _Watcher:
         del self._runs[options]
 
     def _watch(self) -> None:
+        ends: dict[onnxruntime.RunOptions, float] = {}  # options -> CPU time of the process that ends the run
         while self._begun.wait():
             self._begun.clear()  # set again by a run that begins, or that goes on below
-            time.sleep(_EVERY)
             now, runs = time.process_time(), self._runs.copy()
-            for options, end in runs.items():
+            ends = {options: ends.get(options, now + left) for options, left in runs.items()}
+            for options, end in ends.items():
                 options.terminate |= now > end
             if runs:
                 self._begun.set()
+            time.sleep(_EVERY)
 
 
 _WATCHER = _Watcher()
