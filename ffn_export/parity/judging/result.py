@@ -128,6 +128,9 @@ class CaseResult:
         return {**asdict(self), **judged}
 
 
+_EVALUATOR = "reference"  # it says what a graph means, and not where it runs
+
+
 @dataclass(frozen=True)
 class ParityResult(PlainData, Shown):
     """The result of a verification.
@@ -244,7 +247,7 @@ class ParityResult(PlainData, Shown):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Findings that are no failures: warned cases, foreign weights, and runtimes with most cases skipped."""
+        """Findings that are no failures: warned cases, foreign weights, runtimes that skipped most cases or all."""
         found = [
             f"{case.runtime}, {case.case}: {warning}"
             for case in self.cases
@@ -258,6 +261,9 @@ class ParityResult(PlainData, Shown):
             skipped = [case.skipped for case in own if case.skipped is not None]
             if 2 * len(skipped) > len(own):
                 found.append(f"{runtime}: {len(skipped)} of {len(own)} cases were not compared: {skipped[0]}")
+        if self.judged == (_EVALUATOR,) and self.unavailable:
+            why = "; ".join(f"{name}: {reason}" for name, reason in self.unavailable.items())
+            found.append(f"no runtime ran the model, ONNX's reference evaluator alone computed it: {why}")
         return tuple(found)
 
     @property

@@ -37,6 +37,15 @@ def test_more_cases_skipped_than_compared_is_a_warning() -> None:
     assert warning == "ort-cpu: 2 of 3 cases were not compared: no kernel"
 
 
+def test_a_model_that_only_the_evaluator_computed_is_a_warning() -> None:
+    evaluated = result(replace(case(), runtime="reference"))
+    assert evaluated.warnings == ()  # nothing else was asked for
+    (warning,) = replace(evaluated, unavailable={"ort-cpu": "it lacks a kernel"}).warnings
+    assert warning.startswith("no runtime ran the model, ")
+    assert warning.endswith(": ort-cpu: it lacks a kernel")
+    assert replace(result(case()), unavailable={"ort-cuda": "no GPU"}).warnings == ()
+
+
 def test_conditioning_explains_a_multiple_of_itself() -> None:
     assert explained_ulps(3.0, Tolerances()) == 3.0 * Tolerances().explained_factor
 
