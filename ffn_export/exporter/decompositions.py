@@ -12,6 +12,8 @@
   makes NaN the upper one.
 - Attention with a floating-point mask becomes its formula, if the program contains minus infinity. A row that sees no
   key is 0 in PyTorch, and NaN in the translation.
+- ``softmax``, ``log_softmax`` and ``mean`` with a dtype get a cast before them. The translation casts what they return:
+  it computes in half precision where the module does in float32.
 - ``any`` and ``all`` become counts. The translation of ``any`` is the largest integer, which over nothing is the
   smallest integer there is, so True. ONNX Runtime also returns a wrong shape for it there.
 """
@@ -35,7 +37,8 @@ _ATTENTION = _aten.scaled_dot_product_attention.default
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """Return the program with these operators replaced, or the program itself if it has none."""
-    if not any(_is_decomposed(node) for node in program.graph.nodes):
+    parts = (part for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule))
+    if not any(_is_decomposed(node) for part in parts for node in part.graph.nodes):  # autocast makes a part
         return program
     # backed_size_oblivious: as in the trace, a layout that differs at size 1 adds no guard.
     with torch.fx.experimental._config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
@@ -160,6 +163,26 @@ def _masked_attention(query: Tensor, key: Tensor, value: Tensor, *options: Any, 
     return attended
 
 
+def _is_cast(x: Tensor, *_: Any, dtype: torch.dtype | None = None, **__: Any) -> bool:
+    return dtype is not None and dtype != x.dtype
+
+
+def _is_softmax_cast(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> bool:
+    return _is_cast(x, dim, dtype=dtype)
+
+
+def _softmax(x: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
+    return x.to(dtype).softmax(dim)
+
+
+def _log_softmax(x: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
+    return x.to(dtype).log_softmax(dim)
+
+
+def _mean(x: Tensor, *args: Any, dtype: torch.dtype) -> Tensor:
+    return x.to(dtype).mean(*args)
+
+
 def _any(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Return whether the number of elements other than 0 is above 0."""
     is_set = x if x.dtype is torch.bool else x != 0
@@ -193,6 +216,9 @@ _TABLE: Mapping[Any, tuple[Callable[..., bool], Callable[..., Tensor]]] = {
     _aten.conv1d.default: (_is_pointwise, _conv1d),
     _aten.logit.default: (_has_epsilon, _logit),
     _aten.log_sigmoid.default: (_has_softplus, _log_sigmoid),
+    _aten.log_softmax.int: (_is_softmax_cast, _log_softmax),
+    _aten.mean.dim: (_is_cast, _mean),
     _aten.rsub.Scalar: (_is_mixed, _rsub),
+    _aten.softmax.int: (_is_softmax_cast, _softmax),
     _ATTENTION: (_is_masked, _masked_attention),
 }

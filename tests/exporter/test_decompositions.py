@@ -128,6 +128,27 @@ def test_a_logit_is_that_of_pytorch_for_any_epsilon_and_of_nan(dtype: str, epsil
     assert verify(model, against=module, inputs=inputs, runtimes=["ort-cpu"]).failures == ()
 
 
+@pytest.mark.parametrize(
+    ("function", "operators"),
+    [
+        (lambda x: x.softmax(-1, dtype=torch.float32), ["Cast", "Softmax"]),
+        (lambda x: F.log_softmax(x, -1, dtype=torch.float32), ["Cast", "LogSoftmax"]),
+        (lambda x: x.mean(-1, keepdim=True, dtype=torch.float32), ["Cast", "ReduceMean"]),
+        (lambda x: x.mean(dtype=torch.float32), ["Cast", "ReduceMean", "Squeeze"]),
+        (lambda x: x.softmax(-1), ["Softmax"]),
+        (lambda x: x.softmax(-1, dtype=torch.float16), ["Softmax"]),
+    ],
+)
+def test_a_dtype_is_that_of_the_computation(
+    function: Callable[[torch.Tensor], torch.Tensor], operators: list[str]
+) -> None:
+    """Torch's exporter casts the result."""
+    source = from_module(module_of(lambda self, x: function(x)), {"x": "float16[rows,8]"})
+    model = export_source(source)
+    assert ops(model) == operators
+    assert_same_function(source, model, {"rows": 3}, tolerance=1e-3)
+
+
 def test_it_stays_as_it_is_where_there_is_no_kernel() -> None:
     source = from_module(module_of(lambda self, x: F.logsigmoid(x)), {"x": "float64[b,8]"})
     model = export_source(source)
