@@ -1,7 +1,7 @@
-"""Check that a graph rounds nothing to a dtype that the module does not compute in.
+"""Check that a graph rounds nothing, and computes nothing, in half precision where the module does not.
 
-ONNX Runtime removes a cast to half precision and back, or computes in float32 between the two where it lacks a kernel.
-Its outputs are then right, and those of another runtime are not.
+ONNX Runtime's CPU provider has few kernels of half precision. It computes in float32 where it lacks one, and removes a
+cast to half precision and back. Its outputs are then right, and those of another runtime are not.
 """
 
 from __future__ import annotations
@@ -13,19 +13,24 @@ import onnx_ir as ir
 from ffn_export.fusion import constants
 from ffn_export.parity.checks.checked_run import CheckedRun
 from ffn_export.parity.checks.computed_nodes import computed_nodes
+from ffn_export.parity.checks.node_arithmetic import NodeArithmetic
 from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.reference.module_trace import Watched
+from ffn_export.parity.reference.sensitive_arithmetic import KINDS
+
+_MOST_NAMES = 4
 
 
 def check(run: CheckedRun) -> CheckResult | None:
-    """Compare the dtypes that the graph casts to with those of the module.
+    """Compare the dtypes that the graph casts to and computes in with those of the module.
 
     The check is skipped if a tolerance is declared, since it may allow a rounding.
     """
     watched = run.module_trace
     if watched is None or run.declares_tolerance:
         return None
-    return CheckResult.of("precisions", "those of the module", tuple(differences(run.model, watched)))
+    findings = (*differences(run.model, watched), *narrowed(run.model, watched))
+    return CheckResult.of("precisions", "those of the module", findings)
 
 
 def differences(model: ir.Model, watched: Watched) -> Iterator[str]:
@@ -38,3 +43,26 @@ def differences(model: ir.Model, watched: Watched) -> Iterator[str]:
         if to.is_floating_point() and to.itemsize < least:
             had = ", ".join(sorted(str(each).removeprefix("torch.") for each in watched.dtypes))
             yield f"node {node.name!r} (Cast) rounds to {to.name.lower()}, PyTorch computes in {had} alone"
+
+
+def narrowed(model: ir.Model, watched: Watched) -> Iterator[str]:
+    """Yield one line for each kind of arithmetic that the graph computes in half precision more often than the module.
+
+    It must also compute it in float32 less often: one operator of a module may be several nodes, and several may be
+    one. A line is left out if its nodes are those of the line before.
+    """
+    graph = NodeArithmetic.of(model)
+    named: set[ir.Node] = set()
+    for kind in KINDS:
+        wide, half = watched.arithmetic[kind, False], watched.arithmetic[kind, True]
+        nodes = graph.nodes.get(kind, [])
+        if graph.half[kind] <= half or graph.wide[kind] >= wide or named.issuperset(nodes):
+            continue
+        named.update(nodes)
+        names = ", ".join(f"{node.name!r} ({node.op_type})" for node in nodes[:_MOST_NAMES])
+        more = f" and {len(nodes) - _MOST_NAMES} more" if len(nodes) > _MOST_NAMES else ""
+        one_of = "" if not half else "one or more of "
+        yield (
+            f"{kind}: PyTorch computes {wide} in float32 and {half} in half precision, the graph {graph.wide[kind]} "
+            f"and {graph.half[kind]}: cast to float32 before {one_of}{names}{more}"
+        )

@@ -7,6 +7,7 @@ module may also multiply by tensors that it rounds or scales from its parameters
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from ffn_export.core.types import Array
 from ffn_export.exporter.dispatch import OperatorMode
 from ffn_export.exporter.source import Source
 from ffn_export.exporter.torch_inputs import to_torch
+from ffn_export.parity.reference.sensitive_arithmetic import Arithmetic
 
 GeluKind = Literal["erf", "tanh"]
 
@@ -55,6 +57,8 @@ class Watched:
             computes with the number, a graph with what its dtype holds.
         read: Names of the parameters and buffers that an operator was given.
         dtypes: Floating-point dtypes of the tensors that operators were given and returned.
+        arithmetic: Kind of arithmetic and whether it is computed in half precision -> how often
+            (:mod:`~ffn_export.parity.reference.sensitive_arithmetic`).
     """
 
     numbers: set[float] = field(default_factory=set)
@@ -65,12 +69,14 @@ class Watched:
     with_rounded: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
     dtypes: set[torch.dtype] = field(default_factory=set)
+    arithmetic: Counter[tuple[str, bool]] = field(default_factory=Counter)
 
 
 class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
     def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()
         self.seen = Watched()
+        self.arithmetic = Arithmetic()
         self._pieces: set[GeluKind] = set()
         self._bytes = 0
         # Id -> tensor and name. The tensor is kept alive so that its id is not reused.
@@ -97,6 +103,7 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
                     self.seen.terms.add(-float(leaf))
         result = func(*args, **kwargs)
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        self.arithmetic.note(packet, given, result)
         made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         self.seen.dtypes |= {tensor.dtype for tensor in (*given, *made) if tensor.is_floating_point()}
         self._note_weight(packet, given, result, [leaf for leaf in tree_leaves((args, kwargs)) if type(leaf) is float])
@@ -105,6 +112,7 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
     def trace(self) -> Watched:
         """Return the trace. A tanh or a sigmoid without a cubic coefficient is no piece of a GELU."""
         is_cubic = any(abs(abs(number) - each) <= _ROUNDING * each for number in self.seen.numbers for each in _CUBICS)
+        self.seen.arithmetic = self.arithmetic.counted
         self.seen.gelus |= self._pieces if is_cubic else self._pieces - {"tanh"}
         return self.seen
 
@@ -141,6 +149,12 @@ def watch(source: Source, feeds: Mapping[str, Array]) -> Watched:
     """Run a module once, and return the trace of its operators."""
     args, kwargs = source.call.arguments(to_torch(feeds))
     mode = _Watch(source.module)
+
+    def call() -> Any:
+        mode.arithmetic = Arithmetic()  # a call that met torch's compiler is repeated
+        with mode.arithmetic:
+            return source.module(*args, **kwargs)
+
     with torch.no_grad():
-        mode.watch(lambda: source.module(*args, **kwargs))
+        mode.watch(call)
     return mode.trace()

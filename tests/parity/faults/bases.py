@@ -13,7 +13,7 @@ from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, resolve
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.modules.presets import PRESETS
-from tests.parity.faults import modules
+from tests.parity.faults import half_modules, modules
 
 OPSET = 20
 TARGET = "ort-cpu"
@@ -66,6 +66,12 @@ def _small(name: str, *inputs: str, fused: bool = True) -> Base:
     return Base(f"{modules.__name__}:{name}", inputs or (f"x:float32[batch,seq,{modules.WIDTH}]",), fused)
 
 
+def _half(name: str) -> Base:
+    """A module that computes in float32 between casts; the fault goes into nodes that fusing would merge."""
+    inputs = (f"x:float16[1<=batch<=16,1<=seq<=64,{modules.WIDTH}]",)
+    return Base(f"{half_modules.__name__}:{name}", inputs, fused=False)
+
+
 _DECODER = tuple(
     f"{name}:int64[batch<=16,seq<={modules.LONGEST}]{{{values}}}"
     for name, values in (("ids", "0..60"), ("mask", "mask"))
@@ -83,6 +89,7 @@ BASES: Mapping[str, Base] = {
     "joined": _small("joined", *(f"{name}:float32[batch,seq,{modules.WIDTH}]" for name in ("x", "residual"))),
     "rounded": _small("rounded"),
     "embedding": _small("embedding", "ids:int64[batch,seq]"),
+    **{name: _half(name) for name in ("half_llama", "half_gemma", "half_gpt2", "half_sums")},
     **{name: Base(name) for name in PRESETS},
 }
 SMALL = tuple(name for name in BASES if name not in PRESETS)

@@ -104,15 +104,18 @@ def _half_products(model: ir.Model) -> None:
     behind(model, product.outputs[0], in_half)
 
 
-def _half_softmax(model: ir.Model) -> None:
-    """Take a softmax in float16. ONNX Runtime computes it in float32 and removes the casts."""
-    node = node_of(model, "Softmax")
-    scores = node.inputs[0]
-    assert scores is not None
-    half = Editor(model).Cast(scores, to=HALF)
-    node.replace_input_with(0, half)
-    node.outputs[0].dtype = HALF
-    behind(model, node.outputs[0], lambda edit, x: edit.Cast(x, to=SINGLE))
+def _computed_in_half(*operators: str) -> Callable[[ir.Model], None]:
+    """Compute the first of these operators in float32 in float16. ONNX Runtime removes most of such casts."""
+
+    def plant(model: ir.Model) -> None:
+        node = next(each for each in nodes_of(model, *operators) if each.outputs[0].dtype == SINGLE)
+        for place, value in enumerate(node.inputs):
+            if value is not None and value.dtype == SINGLE:
+                node.replace_input_with(place, Editor(model).Cast(value, to=HALF))
+        node.outputs[0].type = ir.TensorType(HALF)  # a new one: copies of a model share theirs
+        behind(model, node.outputs[0], lambda edit, x: edit.Cast(x, to=SINGLE))
+
+    return plant
 
 
 def _table(model: ir.Model) -> None:
@@ -165,7 +168,28 @@ FAULTS = (
         "a softmax in float16, whose casts ONNX Runtime removes",
         ("encoder",),
         (check("precisions"),),
-        _half_softmax,
+        _computed_in_half("Softmax"),
+    ),
+    *(
+        Fault(
+            f"half-{name}",
+            f"{what} in float16, which a module in float16 computes in float32",
+            bases,
+            (check("precisions"),),
+            _computed_in_half(operator),
+            shown=shown,
+        )
+        for name, what, operator, bases, shown in (
+            ("softmax", "a softmax", "Softmax", ("half_llama", "half_gpt2"), True),
+            ("layer-norm", "the mean of a norm", "ReduceMean", ("half_gpt2",), True),
+            ("mean", "the mean of a norm's squares", "ReduceMean", ("half_llama", "half_gemma"), False),
+            ("squares", "the squares of a norm", "Pow", ("half_gemma", "half_llama"), False),
+            ("root", "the root of a norm", "Sqrt", ("half_llama", "half_gemma"), False),
+            ("product", "one product of several", "MatMul", ("half_gpt2", "half_llama"), False),
+            ("sum", "a sum of many", "ReduceSum", ("half_sums",), False),
+            ("cumulative-sum", "a cumulative sum", "CumSum", ("half_sums",), False),
+            ("exponentials", "the sum of exponentials of a loss", "ReduceLogSumExp", ("half_sums",), False),
+        )
     ),
     Fault("table-float16", "a table of tokens stored in float16", ("decoder",), (bound(),), _table),
 )

@@ -1,0 +1,115 @@
+"""The arithmetic of a module that loses much in half precision: what each operator computes, by kind.
+
+A module in half precision may compute a norm, a softmax or a sum in float32, by a cast before it. So the kinds of an
+operator are counted by the dtype of its result. Torch's attention is counted by the dtype of its queries: on the CPU,
+one of its kernels computes half precision in float32, and is not the one that is exported.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+
+POWER, SUM, EXPONENTIAL, LOGARITHM, SINE, SOFTMAX, PRODUCT = KINDS = (
+    "power or root",
+    "sum or mean",
+    "exponential",
+    "logarithm",
+    "sine or cosine",
+    "softmax",
+    "matrix product",
+)
+LAYER_NORM: Mapping[str, int] = {SUM: 2, POWER: 2}
+RMS_NORM: Mapping[str, int] = {SUM: 1, POWER: 2}
+ATTENTION: Mapping[str, int] = {PRODUCT: 2, SOFTMAX: 1}
+
+
+def by_name(single: Mapping[str, str], several: Mapping[str, Mapping[str, int]]) -> Mapping[str, Mapping[str, int]]:
+    """Return operator -> how often it computes each kind.
+
+    Args:
+        single: Kind -> the operators that compute it once and no other, separated by spaces.
+        several: Operators, separated by spaces -> how often they compute each kind.
+    """
+    listed = [({kind: 1}, names) for kind, names in single.items()] + [
+        (kinds, names) for names, kinds in several.items()
+    ]
+    return {name: kinds for kinds, names in listed for name in names.split()}
+
+
+# Operators without the underscores around their names.
+_OPERATORS = by_name(
+    {
+        POWER: "float_power gelu pow rsqrt sqrt square",
+        SUM: "adaptive_avg_pool2d avg_pool2d cumsum mean nansum sum",
+        EXPONENTIAL: "exp exp2",
+        LOGARITHM: "log log10 log1p log2",
+        SINE: "cos sin",
+        SOFTMAX: "log_softmax safe_softmax softmax",
+        PRODUCT: "addbmm addmm addmv baddbmm bmm convolution dot linear matmul mkldnn_linear mm mv",
+    },
+    {
+        "var var_mean": {SUM: 2, POWER: 1},
+        "native_group_norm native_layer_norm std std_mean": LAYER_NORM,
+        "fused_rms_norm linalg_vector_norm norm rms_norm": RMS_NORM,
+        "logcumsumexp logsumexp": {EXPONENTIAL: 1, SUM: 1, LOGARITHM: 1},
+        # Activations that are translated into these.
+        "celu elu expm1 log_sigmoid_forward logaddexp logit mish selu sigmoid silu softplus tanh": {
+            EXPONENTIAL: 1,
+            LOGARITHM: 1,
+        },
+        "cdist_forward": {POWER: 2, SUM: 1, PRODUCT: 1},
+        "scaled_dot_product_efficient_attention scaled_dot_product_flash_attention": ATTENTION,
+        "scaled_dot_product_cudnn_attention scaled_dot_product_flash_attention_for_cpu": ATTENTION,
+        "native_multi_head_attention": {PRODUCT: 4, SOFTMAX: 1},
+        "transformer_encoder_layer_fwd": {PRODUCT: 6, SOFTMAX: 1, SUM: 4, POWER: 5},
+    },
+)
+
+
+class Arithmetic(TorchFunctionMode):
+    """Counts the kinds that operators compute while the mode is on.
+
+    Attributes:
+        counted: Kind and whether it was computed in half precision -> how often.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counted: Counter[tuple[str, bool]] = Counter()
+        self._in_attention = False
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+        given = kwargs or {}
+        if func is not torch.nn.functional.scaled_dot_product_attention:
+            return func(*args, **given)
+        self._add(ATTENTION, args[0] if args else given["query"])
+        self._in_attention = True
+        try:
+            return func(*args, **given)
+        finally:
+            self._in_attention = False
+
+    def note(self, packet: Any, given: list[Any], result: Any) -> None:
+        """Count an operator, given its arguments and its result."""
+        name = str(getattr(packet, "__name__", packet)).strip("_")
+        is_square = name == "mul" and len(given) > 1 and given[0] is given[1]
+        kinds = {POWER: 1} if is_square else _OPERATORS.get(name, {})
+        made = next((leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)), None)
+        if kinds and not self._in_attention:
+            self._add(kinds, made)
+
+    def _add(self, kinds: Mapping[str, int], tensor: torch.Tensor | None) -> None:
+        if tensor is not None and tensor.is_floating_point():
+            for kind, count in kinds.items():
+                self.counted[kind, is_half(tensor.dtype)] += count
+
+
+def is_half(dtype: torch.dtype) -> bool:
+    """Whether a dtype has two bytes or less."""
+    return dtype.itemsize <= torch.float16.itemsize
