@@ -4,6 +4,8 @@
   no fusion of feed-forwards recognises it.
 - ``logsigmoid`` becomes ``-softplus(-x)``, which is right everywhere. The translation is the logarithm of ``Sigmoid``,
   which is minus infinity from -104 on.
+- ``logaddexp`` and ``logaddexp2`` become the larger number plus ``softplus`` of minus the distance. The
+  translation is the logarithm of a sum of exponentials, which is infinite from 89 on and below -104.
 - ``1.0 - mask`` of an integer mask becomes a difference in floating point. The translation takes no mixed dtypes.
 - ``clamp`` becomes ``hardtanh`` with both bounds. With one bound, the translation is a ``Clip`` for which ONNX Runtime
   turns infinity into the largest number; in half precision it is a ``Max`` and a ``Min``. ``hardtanh`` is a ``Clip`` in
@@ -97,6 +99,17 @@ def _has_softplus(x: Tensor) -> bool:
 
 def _log_sigmoid(x: Tensor) -> Tensor:
     return -torch.nn.functional.softplus(-x)
+
+
+def _log_add_exp(x: Tensor, other: Tensor) -> Tensor:
+    # Equal numbers are at a distance of 0, also infinite ones, whose difference is NaN.
+    smaller = -torch.where(x == other, 0.0, (x - other).abs())
+    softplus = torch.nn.functional.softplus(smaller) if _has_softplus(smaller) else torch.log1p(torch.exp(smaller))
+    return torch.maximum(x, other) + softplus
+
+
+def _log_add_exp2(x: Tensor, other: Tensor) -> Tensor:
+    return _log_add_exp(x * math.log(2), other * math.log(2)) / math.log(2)
 
 
 def _is_clip(x: Tensor, low: float | None = None, high: float | None = None) -> bool:
@@ -218,6 +231,8 @@ _TABLE: Mapping[Any, tuple[Callable[..., bool], Callable[..., Tensor]]] = {
     _aten.log_sigmoid.default: (_has_softplus, _log_sigmoid),
     _aten.log_softmax.int: (_is_softmax_cast, _log_softmax),
     _aten.mean.dim: (_is_cast, _mean),
+    _aten.logaddexp.default: (lambda *_: True, _log_add_exp),
+    _aten.logaddexp2.default: (lambda *_: True, _log_add_exp2),
     _aten.rsub.Scalar: (_is_mixed, _rsub),
     _aten.softmax.int: (_is_softmax_cast, _softmax),
     _ATTENTION: (_is_masked, _masked_attention),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -118,6 +119,16 @@ def test_the_logarithm_of_a_sigmoid_far_below_zero() -> None:
     model = export_source(from_module(module, inputs))
     assert "Softplus" in ops(model)
     assert verify(model, against=module, inputs=inputs, runtimes=["ort-cpu"]).failures == ()
+
+
+def test_the_logarithm_of_a_sum_of_exponentials_beyond_the_largest_exponential() -> None:
+    module = module_of(lambda self, x: (torch.logaddexp(x * 100, x.flip(-1)), torch.logaddexp2(x, x * 300)))
+    inputs = {"x": "float32[b,8]"}
+    model = export_source(from_module(module, inputs))
+    assert verify(model, against=module, inputs=inputs, runtimes=["ort-cpu"]).failures == ()
+    x = torch.tensor([[math.inf, -math.inf, math.nan, 3, -math.inf, 0, -math.inf, math.inf]])
+    for found, right in zip(run(model, {"x": x.numpy()}), module(x), strict=True):
+        np.testing.assert_allclose(found, right.numpy(), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("dtype", "epsilon"), [("float32", 1e-3), ("float16", 1e-3), ("float32", 0.7)])
