@@ -4,7 +4,8 @@ A wrong epsilon far below the variance of every row changes no output: BERT uses
 shows on no input. The module's operators are therefore traced in one run (``module_trace``). An epsilon of the graph
 must be among the numbers that they are given, up to rounding to its dtype. It is the attribute of a norm, or a small
 number that guards a divisor, or what a root or a logarithm is taken of: it is added to that, or is its lower limit. One
-that is subtracted is a negative epsilon.
+that is subtracted is a negative epsilon. A root of a mean of squares alone has an epsilon of 0, which is wrong unless
+the module takes such a root, or has no epsilon.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import onnx_ir as ir
 from ffn_export.core.drawing import float_info
 from ffn_export.fusion import constants
 from ffn_export.fusion.functions.contract import DOMAIN
+from ffn_export.fusion.statistics import mean_square
 from ffn_export.fusion.views import input_at, is_standard
 from ffn_export.parity.checks.checked_run import CheckedRun
 from ffn_export.parity.checks.computed_nodes import computed_nodes
@@ -59,9 +61,14 @@ def differences(model: ir.Model, watched: Watched) -> tuple[str, ...]:
     return tuple(
         f"{where} has epsilon {epsilon:.6g}, which PyTorch computes with nowhere (it has {_listed(small)})"
         for where, epsilon, rounding, least in _epsilons(model)
-        if not any(abs(epsilon - number) <= max(rounding * abs(number), least) for number in watched.terms)
-        and (epsilon or small)  # an epsilon of 0 is right if the module uses none
+        if not _is_of(watched, epsilon, rounding, least, bare=watched.takes_bare_roots or not small)
     )
+
+
+def _is_of(watched: Watched, epsilon: float, rounding: float, least: float, *, bare: bool) -> bool:
+    if not epsilon:
+        return bare
+    return any(abs(epsilon - number) <= max(rounding * abs(number), least) for number in watched.terms)
 
 
 def _epsilons(model: ir.Model) -> Iterator[tuple[str, float, float, float]]:
@@ -72,12 +79,24 @@ def _epsilons(model: ir.Model) -> Iterator[tuple[str, float, float, float]]:
             yield name, node.attributes.get_float("epsilon", _NORMS[node.op_type]), _ROUNDING, 0.0
         if node.domain == DOMAIN and "epsilon" in node.attributes:
             yield name, node.attributes.get_float("epsilon"), _ROUNDING, 0.0
+        if _is_bare_root(node):
+            yield name, 0.0, 0.0, 0.0
         if node.domain == "" and node.op_type in _GUARDS and _guards(node.outputs[0]):
             for value in (input_at(node, place) for place in _GUARDS[node.op_type]):
                 number = constants.number(value)
                 if number is not None and 0 < abs(number) < _LARGEST:
                     epsilon = -number if node.op_type == "Sub" else number
                     yield name, epsilon, 2 * constants.relative_rounding(value), _least_rounding(value)
+
+
+def _is_bare_root(node: ir.Node) -> bool:
+    """Whether a node is the root of a mean of squares that no epsilon is added to, or one over it."""
+    value = input_at(node, 0)
+    exponent = constants.number(input_at(node, 1)) if is_standard(node, "Pow") else None
+    if value is None or not (is_standard(node, "Sqrt") or exponent in (0.5, -0.5)):
+        return False
+    found = mean_square(value, node.graph)
+    return found is not None and not found.epsilon
 
 
 def _guards(value: ir.Value, depth: int = _DEEPEST) -> bool:

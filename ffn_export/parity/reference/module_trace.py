@@ -36,6 +36,10 @@ _PIECES: Mapping[Any, GeluKind] = {
     _aten.sigmoid: "tanh",
     _aten.silu: "tanh",
 }
+_ROOTS = (_aten.sqrt, _aten.sqrt_, _aten.rsqrt, _aten.rsqrt_)
+_GUARDS = (_aten.add, _aten.add_, _aten.clamp, _aten.clamp_, _aten.clamp_min, _aten.clamp_min_, _aten.maximum)
+# Operators that take a root of a sum or a mean themselves, without a number that guards it.
+_BARE = (_aten.std, _aten.std_mean, _aten.norm, _aten.linalg_vector_norm)
 _SUBTRACTS = (_aten.sub, _aten.sub_)
 _CUBIC = 0.044715
 _CUBICS = (_CUBIC, 1 / _CUBIC, math.sqrt(2 / math.pi) * _CUBIC, 2 * math.sqrt(2 / math.pi) * _CUBIC)
@@ -59,6 +63,8 @@ class Watched:
         dtypes: Floating-point dtypes of the tensors that operators were given and returned.
         arithmetic: Kind of arithmetic and whether it is computed in half precision -> how often
             (:mod:`~ffn_export.parity.reference.sensitive_arithmetic`).
+        takes_bare_roots: Whether the module takes a root of a computed value that no other was just added to, nor
+            limits, or has a norm whose epsilon is 0.
     """
 
     numbers: set[float] = field(default_factory=set)
@@ -70,6 +76,7 @@ class Watched:
     read: set[str] = field(default_factory=set)
     dtypes: set[torch.dtype] = field(default_factory=set)
     arithmetic: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    takes_bare_roots: bool = False
 
 
 class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its base untyped
@@ -79,6 +86,7 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
         self.arithmetic = Arithmetic()
         self._pieces: set[GeluKind] = set()
         self._bytes = 0
+        self._guarded: object = None  # the last sum, or limited value
         # Id -> tensor and name. The tensor is kept alive so that its id is not reused.
         self._own = {
             id(tensor): (tensor, name) for name, tensor in (*module.named_parameters(), *module.named_buffers())
@@ -101,7 +109,9 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
                 self.seen.terms.add(-float(leaf) if packet in _SUBTRACTS and leaf is args[1] else float(leaf))
                 if packet is _aten.rsub:
                     self.seen.terms.add(-float(leaf))
+        self.seen.takes_bare_roots |= self._is_bare(packet, args, kwargs)
         result = func(*args, **kwargs)
+        self._guarded = result if packet in _GUARDS and not any(map(_is_zero, args)) else self._guarded
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         self.arithmetic.note(packet, given, result)
         made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
@@ -115,6 +125,13 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
         self.seen.arithmetic = self.arithmetic.counted
         self.seen.gelus |= self._pieces if is_cubic else self._pieces - {"tanh"}
         return self.seen
+
+    def _is_bare(self, packet: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        """Whether an operator takes a root of a value that nothing keeps from 0."""
+        if packet in _BARE or ("norm" in packet.__name__ and any(map(_is_zero, (*args, *kwargs.values())))):
+            return True
+        is_power = packet is _aten.pow and type(args[1]) is float and abs(args[1]) == 0.5
+        return (is_power or packet in _ROOTS) and args[0] is not self._guarded and id(args[0]) not in self._own
 
     def _note_weight(self, packet: Any, given: list[torch.Tensor], result: Any, numbers: list[float]) -> None:
         names = [self._own[id(tensor)][1] for tensor in given if id(tensor) in self._own]
@@ -138,6 +155,12 @@ def _defaults(func: Callable[..., Any], given: int) -> list[Any]:
     """Return the defaults of arguments that are not given, since torch hides arguments that equal their default."""
     schema = getattr(func, "_schema", None)
     return [] if schema is None else [argument.default_value for argument in schema.arguments[given:]]
+
+
+def _is_zero(value: object) -> bool:
+    """Whether a value is the number 0, or a tensor of it alone."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return (is_number or (isinstance(value, torch.Tensor) and value.numel() == 1)) and value == 0
 
 
 def _is_plain(tensor: object) -> bool:

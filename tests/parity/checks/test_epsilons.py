@@ -30,7 +30,8 @@ class OwnNorm(nn.Module):
     epsilon: torch.Tensor
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.epsilon)
+        normal: torch.Tensor = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.epsilon)
+        return normal.clamp(min=0.0)  # a 0 that is no epsilon
 
 
 class NoEpsilon(nn.Module):
@@ -40,12 +41,26 @@ class NoEpsilon(nn.Module):
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True))
 
 
+class OneOfEach(nn.Module):
+    """A norm that has none, before one that has one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = nn.Sequential(NoEpsilon(), nn.LayerNorm(8, eps=1e-6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        normal: torch.Tensor = self.norms(x)
+        return normal
+
+
 MODULES: dict[str, Callable[[], nn.Module]] = {
     "layer": lambda: nn.LayerNorm(8, eps=1e-12),
     "rms": lambda: nn.RMSNorm(8, eps=1e-6),
     "rms of the dtype": lambda: nn.RMSNorm(8),
     "own": OwnNorm,
     "none": NoEpsilon,
+    "one of each": OneOfEach,
+    "layer of 0": lambda: nn.Sequential(nn.LayerNorm(8, eps=0.0), nn.LayerNorm(8, eps=1e-6)),
     "encoder": lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, layer_norm_eps=1e-6),
 }
 
@@ -229,3 +244,14 @@ def test_an_epsilon_of_the_other_sign(is_subtracted: bool, operator: str) -> Non
     (line,) = found(model, source)
     sign = "" if is_subtracted else "-"
     assert f"({operator}) has epsilon {sign}1e-07, which PyTorch computes with nowhere" in line
+
+
+@pytest.mark.parametrize("name", ["rms", "own"])
+def test_an_epsilon_that_is_left_out_is_named(name: str) -> None:
+    source, model = exported(name)
+    total = next(node for node in model.graph if node.op_type == "Add")
+    mean = next(value for value in total.inputs if value is not None and not value.is_initializer())
+    ir.convenience.replace_all_uses_with(total.outputs[0], mean)
+    model.graph.remove(total, safe=True)
+    (line,) = found(model, source)
+    assert "(Sqrt) has epsilon 0, which PyTorch computes with nowhere (it has 1e-06)" in line
