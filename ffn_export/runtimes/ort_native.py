@@ -70,7 +70,8 @@ class OrtNative(Runtime):
         session = make_session(self.model_of(artifact), artifact.settings, threads, provider=self.provider)
         if NAME not in operators_by_provider(session):
             raise RuntimeUnavailableError(
-                f"{NAME} claims no node of this model: `fuse --target ort-native` writes its nodes, for float32 alone"
+                f"{NAME} claims no node of this model: it has none in float32, which `fuse --target ort-native` writes"
+                " for feed-forwards, linear layers and attention"
             )
         return session
 
