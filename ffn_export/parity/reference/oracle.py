@@ -45,6 +45,8 @@ class _InFloat64(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves
             return _widened(func(*wide, **kwargs))  # a new tensor, which may be written to later
         if isinstance(func, OpOverload) and not func._schema.is_mutable:
             wide, kwargs = tree_map(_widened, (wide, kwargs))
+        if func in (torch.ops.aten.nan_to_num.default, torch.ops.aten.nan_to_num_.default):
+            wide, kwargs = _with_limits(*wide, **kwargs), {}
         return func(*wide, **kwargs)
 
 
@@ -54,6 +56,14 @@ def _is_tensor(leaf: object) -> bool:
 
 def _widened(leaf: Any) -> Any:
     return leaf.double() if isinstance(leaf, torch.Tensor) and leaf.dtype in _WORKING else leaf
+
+
+def _with_limits(x: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> list[Any]:
+    """Return the arguments of ``nan_to_num``, whose numbers for infinities are by default the limits of the dtype."""
+    if not x.is_floating_point():
+        return [x, nan, posinf, neginf]
+    limits = torch.finfo(x.dtype)  # those of the working dtype (dtype_limits)
+    return [x, nan, limits.max if posinf is None else posinf, limits.min if neginf is None else neginf]
 
 
 def _attention(

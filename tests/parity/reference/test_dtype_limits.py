@@ -34,6 +34,22 @@ def test_the_oracle_adds_the_epsilon_of_the_module(dtype: torch.dtype) -> None:
     assert torch.finfo(torch.float64).eps == 2.0**-52
 
 
+class WithoutInfinities(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.nan_to_num(self.weight * x, posinf=0.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_the_oracle_writes_the_lowest_number_of_the_dtype_for_minus_infinity(dtype: torch.dtype) -> None:
+    source = from_module(WithoutInfinities().to(dtype), {"x": f"{str(dtype)[6:]}[batch,4]"})
+    (y,) = TorchOracle(source).run({"x": np.array([[-np.inf, np.inf, np.nan, 1]], np.float32)})
+    assert y.tolist() == [[torch.finfo(dtype).min, 0, 0, 1]]
+
+
 class Attention(nn.Module):
     """Causal attention that hides keys as transformers does, by adding the lowest number of the dtype."""
 
