@@ -126,7 +126,8 @@ def _four_axes(step: Step, mask: ir.Value, found: Found, op: Builder) -> ir.Valu
     elif found.is_joined:
         y = op.Unsqueeze(mask, op.integers(1))
     else:
-        batch, last = op.Shape(found.query.value, start=0, end=1), op.Shape(mask, start=1)
+        place = 1 if found.query.has_length_first else 0
+        batch, last = op.Shape(found.query.value, start=place, end=place + 1), op.Shape(mask, start=1)
         sizes = op.Concat(batch, op.integers(found.query.count), last, axis=0)
         for value in (batch, last, sizes):
             value.dtype = ir.DataType.INT64

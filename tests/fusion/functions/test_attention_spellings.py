@@ -219,6 +219,16 @@ def test_masks_of_joined_heads_are_taken_apart_once() -> None:
     assert names(nodes(one)[0])[:3] == ["q", "k", "v"]
 
 
+def test_a_mask_of_joined_heads_where_the_length_is_first() -> None:
+    body = f"""{JOINED.replace("[0, 2, 1, 3]", "[1, 2, 0, 3]")} p = MatMul(qj, kt) s = Add(p, mask)
+        sa = Reshape(s, apart) wa = Softmax<axis = 3>(sa) w = Reshape(wa, weights) o = MatMul(w, vj)
+        oa = Reshape(o, last) oh = Transpose<perm = [2, 0, 1, 3]>(oa) y = Reshape(oh, merged)"""
+    inputs = f"{TWO.replace('2,3', '3,2')}, float[8,1,3] mask"
+    of = parsed(body, OF_JOINED, inputs=inputs, outputs="float[3,2,16] y")
+    one = assert_outlines(of, ["Attention"], exact=False)
+    assert attributes(nodes(one)[0])["num_heads"] == 4
+
+
 @pytest.mark.parametrize(
     ("steps", "number", "is_causal"),
     [
