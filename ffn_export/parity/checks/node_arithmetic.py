@@ -1,17 +1,19 @@
 """The arithmetic of a graph that loses much in half precision: what each node computes, by kind and dtype.
 
 Most operators compute in the dtype of their result. A norm computes its statistics in that of its ``stash_type``, and
-ONNX Runtime's fused operators compute in float32 inside: in half precision, these stand for either.
+ONNX Runtime's fused operators compute in float32 inside: in half precision, these stand for either. A root of sizes
+alone is left out: torch's exporters compute the scale of attention from the width of a head.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from ffn_export.fusion import constants
 from ffn_export.parity.checks.computed_nodes import computed_nodes
 from ffn_export.parity.reference.sensitive_arithmetic import (
     ATTENTION,
@@ -36,8 +38,8 @@ _PLAIN = by_name(
         EXPONENTIAL: "Exp",
         LOGARITHM: "Log",
         SINE: "Cos Sin",
-        SOFTMAX: "LogSoftmax Softmax",
-        PRODUCT: "Conv Einsum FusedConv FusedGemm FusedMatMul Gemm MatMul",
+        SOFTMAX: "LogSoftmax Softmax SoftmaxCrossEntropyLoss",
+        PRODUCT: "Conv ConvTranspose Einsum FusedConv FusedGemm FusedMatMul Gemm MatMul",
     },
     {
         "InstanceNormalization MeanVarianceNormalization": LAYER_NORM,
@@ -90,17 +92,31 @@ class NodeArithmetic:
         """Count the nodes that runtimes compute. What cannot be decided counts as float32."""
         found = cls()
         dtypes: dict[ir.Value, ir.DataType] = {}
+        of_sizes: set[ir.Value] = set()
         for node in computed_nodes(model):
-            _note_dtypes(node, dtypes)
+            note_dtypes(node, dtypes)
+            if _is_of_sizes(node, of_sizes):
+                of_sizes.update(node.outputs)
             kinds, computed_in = _computed(node, dtypes.get(node.outputs[0]) if node.outputs else None)
             is_half = (
                 computed_in is not None and computed_in.is_floating_point() and computed_in.itemsize <= _HALF_BYTES
             )
             for kind, count in kinds.items():
+                if kind == POWER and node.outputs[0] in of_sizes:
+                    continue
                 (found.half if is_half else found.wide)[kind] += count
                 if is_half:
                     found.nodes[kind].append(node)
         return found
+
+
+def _is_of_sizes(node: ir.Node, of_sizes: Collection[ir.Value]) -> bool:
+    """Whether a node computes with sizes of tensors and constants alone."""
+    given = [value for value in node.inputs if value is not None]
+    return node.op_type in ("Shape", "Size") or (
+        any(value in of_sizes for value in given)
+        and all(value in of_sizes or constants.is_constant(value) for value in given)
+    )
 
 
 def _computed(node: ir.Node, dtype: ir.DataType | None) -> tuple[Mapping[str, int], ir.DataType | None]:
@@ -122,11 +138,13 @@ def _computed(node: ir.Node, dtype: ir.DataType | None) -> tuple[Mapping[str, in
     return _PLAIN.get(node.op_type, {}), dtype
 
 
-def _note_dtypes(node: ir.Node, dtypes: dict[ir.Value, ir.DataType]) -> None:
+def note_dtypes(node: ir.Node, dtypes: dict[ir.Value, ir.DataType]) -> None:
     """Note the dtypes of a node's inputs and results; of a result that states none, that of an operand."""
     for value in node.inputs:
-        if value is not None and value not in dtypes and value.dtype is not None:
-            dtypes[value] = value.dtype
+        if value is not None and value not in dtypes:
+            tensor = value if value.dtype is not None else constants.tensor_of(value)
+            if tensor is not None and tensor.dtype is not None:
+                dtypes[value] = tensor.dtype
     made = ir.DataType(node.attributes.get_int("to", 0)) if node.op_type == "Cast" else None
     places = {"CastLike": 1, "Where": 1}
     operands = node.inputs[places.get(node.op_type, 0) :]

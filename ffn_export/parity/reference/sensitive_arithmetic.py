@@ -3,6 +3,9 @@
 A module in half precision may compute a norm, a softmax or a sum in float32, by a cast before it. So the kinds of an
 operator are counted by the dtype of its result. Torch's attention is counted by the dtype of its queries: on the CPU,
 one of its kernels computes half precision in float32, and is not the one that is exported.
+
+Exporters may translate an operator into kinds that PyTorch does not show, or does not compute. In half precision, these
+count as the module's. In float32 they do not: a graph that lacks them is right.
 """
 
 from __future__ import annotations
@@ -45,29 +48,44 @@ def by_name(single: Mapping[str, str], several: Mapping[str, Mapping[str, int]])
 # Operators without the underscores around their names.
 _OPERATORS = by_name(
     {
-        POWER: "float_power gelu pow rsqrt sqrt square",
+        POWER: "float_power pow rsqrt sqrt square",
         SUM: "adaptive_avg_pool2d avg_pool2d cumsum mean nansum sum",
-        EXPONENTIAL: "exp exp2",
+        EXPONENTIAL: "exp",
         LOGARITHM: "log log10 log1p log2",
         SINE: "cos sin",
         SOFTMAX: "log_softmax safe_softmax softmax",
-        PRODUCT: "addbmm addmm addmv baddbmm bmm convolution dot linear matmul mkldnn_linear mm mv",
+        PRODUCT: "addbmm addmm addmv baddbmm bmm convolution dot grouped_mm linear matmul mkldnn_linear mm mv",
     },
     {
         "var var_mean": {SUM: 2, POWER: 1},
         "native_group_norm native_layer_norm std std_mean": LAYER_NORM,
         "fused_rms_norm linalg_vector_norm norm rms_norm": RMS_NORM,
         "logcumsumexp logsumexp": {EXPONENTIAL: 1, SUM: 1, LOGARITHM: 1},
-        # Activations that are translated into these.
-        "celu elu expm1 log_sigmoid_forward logaddexp logit mish selu sigmoid silu softplus tanh": {
-            EXPONENTIAL: 1,
-            LOGARITHM: 1,
-        },
         "cdist_forward": {POWER: 2, SUM: 1, PRODUCT: 1},
         "scaled_dot_product_efficient_attention scaled_dot_product_flash_attention": ATTENTION,
         "scaled_dot_product_cudnn_attention scaled_dot_product_flash_attention_for_cpu": ATTENTION,
         "native_multi_head_attention": {PRODUCT: 4, SOFTMAX: 1},
         "transformer_encoder_layer_fwd": {PRODUCT: 6, SOFTMAX: 1, SUM: 4, POWER: 5},
+    },
+)
+# Operators, and functions of torch that hide theirs, that may be translated into these.
+_TRANSLATED = by_name(
+    {
+        POWER: "gelu",
+        SUM: "embedding_bag huber_loss smooth_l1_loss",
+        EXPONENTIAL: "expm1",
+        LOGARITHM: "log_sigmoid_forward logit xlogy",
+        SINE: "sinc",
+        PRODUCT: "outer",
+    },
+    {
+        "binary_cross_entropy binary_cross_entropy_with_logits": {EXPONENTIAL: 1, SUM: 1, LOGARITHM: 2},
+        "dist": RMS_NORM,
+        "exp2": {EXPONENTIAL: 1, POWER: 1},
+        "einsum": {PRODUCT: 1, SUM: 1},
+        "logaddexp": {EXPONENTIAL: 2, LOGARITHM: 1},
+        "mse_loss": {POWER: 1, SUM: 1},
+        "trilinear": {PRODUCT: 2},
     },
 )
 
@@ -86,7 +104,13 @@ class Arithmetic(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None) -> Any:
         given = kwargs or {}
-        if func is not torch.nn.functional.scaled_dot_product_attention:
+        name = _name(func)
+        tensors = [leaf for leaf in tree_leaves((args, given)) if isinstance(leaf, torch.Tensor)]
+        if name in ("einsum", "outer"):
+            self._add(_TRANSLATED[name], tensors[0], is_sure=False)
+        elif name == "instance_norm" and given.get("use_input_stats", True):
+            self._add(LAYER_NORM, tensors[0])
+        if name != "scaled_dot_product_attention":
             return func(*args, **given)
         self._add(ATTENTION, args[0] if args else given["query"])
         self._in_attention = True
@@ -97,17 +121,28 @@ class Arithmetic(TorchFunctionMode):
 
     def note(self, packet: Any, given: list[Any], result: Any) -> None:
         """Count an operator, given its arguments and its result."""
-        name = str(getattr(packet, "__name__", packet)).strip("_")
-        is_square = name == "mul" and len(given) > 1 and given[0] is given[1]
-        kinds = {POWER: 1} if is_square else _OPERATORS.get(name, {})
+        name = _name(packet)
+        is_square = name in ("mul", "addcmul") and len(given) > 1 and _are_same(*given[-2:])
         made = next((leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)), None)
-        if kinds and not self._in_attention:
-            self._add(kinds, made)
+        if not self._in_attention:
+            self._add({POWER: 1} if is_square else _OPERATORS.get(name, {}), made)
+            self._add(_TRANSLATED.get(name, {}), made, is_sure=False)
 
-    def _add(self, kinds: Mapping[str, int], tensor: torch.Tensor | None) -> None:
-        if tensor is not None and tensor.is_floating_point():
+    def _add(self, kinds: Mapping[str, int], tensor: torch.Tensor | None, *, is_sure: bool = True) -> None:
+        if tensor is not None and tensor.is_floating_point() and (is_sure or is_half(tensor.dtype)):
             for kind, count in kinds.items():
                 self.counted[kind, is_half(tensor.dtype)] += count
+
+
+def _name(func: Any) -> str:
+    """Return the name of a function or an operator, without its overload and the underscores around it."""
+    packet = getattr(func, "overloadpacket", func)
+    return str(getattr(packet, "__name__", packet)).strip("_")
+
+
+def _are_same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors are the same, or the same view of one: an exported graph has one value for both."""
+    return a is b or (a.data_ptr() == b.data_ptr() and a.shape == b.shape and a.stride() == b.stride())
 
 
 def is_half(dtype: torch.dtype) -> bool:

@@ -16,6 +16,7 @@ from ffn_export.exporter.source import Source, from_module
 from ffn_export.fusion.pipeline import fuse
 from ffn_export.fusion.targets import TARGETS
 from ffn_export.parity.cases.case import sweep
+from ffn_export.parity.checks.node_arithmetic import NodeArithmetic
 from ffn_export.parity.checks.precisions import narrowed
 from ffn_export.parity.reference.module_trace import watch
 from tests.fusion.graphs import model
@@ -164,6 +165,47 @@ def test_nor_is_one_under_autocast() -> None:
     module = InBfloat16(layer(RmsNorm, Attention(), feed_forward(F.silu))).eval()
     source = from_module(module, {"x": f"float32[2<=batch,2<=seq<=64,{WIDTH}]"})
     assert found(export_source(source), source) == ()
+
+
+TRANSLATED: dict[str, Callable[[Tensor], Tensor]] = {
+    "powers": lambda x: torch.exp2(x) + torch.dist(x, x.flip(-1)) + torch.addcmul(x, x, x),
+    "logarithm": lambda x: torch.xlogy(x, x.abs() + 1),
+    "sine": torch.sinc,
+    "instance norm": F.instance_norm,
+    "product as einsum": lambda x: torch.einsum("bsi,bsi->bsi", x, x),
+    "sum as einsum": lambda x: x - torch.einsum("bsi->bi", x)[:, None],
+    "bilinear": lambda x: F.bilinear(x, x, x.new_ones(WIDTH, WIDTH, WIDTH)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRANSLATED)
+def test_operators_that_are_translated_into_others_are_the_module_s(name: str) -> None:
+    """Otherwise they are accused beside arithmetic in float32 that a graph holds as constants, or computes once."""
+    module = Of(TRANSLATED[name])
+    source, of = exported(module, "float16")
+    watched = watch(source, sweep(source.inputs)[0].feeds(source.inputs))
+    assert all(count <= watched.arithmetic[kind, True] for kind, count in NodeArithmetic.of(of).half.items())
+
+
+@pytest.mark.slow
+def test_an_activation_hides_no_exponential() -> None:
+    wide, right = exported(Of(lambda x: F.silu(x) * x.float().exp().to(x.dtype)), "float16")
+    _, narrow = exported(Of(lambda x: F.silu(x) * x.exp()), "float16")
+    assert found(right, wide) == ()
+    (line,) = found(narrow, wide)
+    assert line.startswith("exponential: PyTorch computes 1 in float32 and 0 in half precision, the graph 0 and 1")
+
+
+SCALED = "shape = Shape(x) size = Gather(shape, last) {} width = Cast<to: int = 10>(root) y = Div(x, width)"
+
+
+def test_a_root_of_a_size_is_none_of_the_module_s() -> None:
+    wide = from_module(
+        Of(lambda x: x * x.float().abs().sqrt().to(x.dtype)).half().eval(), {"x": f"float16[1<=b,{WIDTH}]"}
+    )
+    assert found(graph(SCALED.format("narrow = Cast<to: int = 10>(size) root = Sqrt(narrow)")), wide) == ()
+    assert len(found(graph("wide = Identity(x) a = Abs(wide) y = Sqrt(a)"), wide)) == 1
 
 
 def graph(body: str, functions: str = "") -> ir.Model:
