@@ -21,6 +21,7 @@ from ffn_export.fusion.statistics import mean_square
 from ffn_export.fusion.views import input_at, is_standard
 from ffn_export.parity.checks.checked_run import CheckedRun
 from ffn_export.parity.checks.computed_nodes import computed_nodes
+from ffn_export.parity.checks.node_arithmetic import note_dtypes
 from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.reference.module_trace import Watched
 
@@ -67,26 +68,29 @@ def differences(model: ir.Model, watched: Watched) -> tuple[str, ...]:
 
 def _is_of(watched: Watched, epsilon: float, rounding: float, least: float, *, bare: bool) -> bool:
     if not epsilon:
-        return bare
+        return bare or any(0 < abs(number) <= least for number in watched.terms)
     return any(abs(epsilon - number) <= max(rounding * abs(number), least) for number in watched.terms)
 
 
 def _epsilons(model: ir.Model) -> Iterator[tuple[str, float, float, float]]:
     """Yield each epsilon of a graph: the node, the number, its relative rounding error, and its least one."""
+    dtypes: dict[ir.Value, ir.DataType] = {}
     for node in computed_nodes(model):
+        note_dtypes(node, dtypes)
         name = f"node {node.name!r} ({node.op_type})"
         if node.op_type in _NORMS and node.domain in ("", "com.microsoft"):
-            yield name, node.attributes.get_float("epsilon", _NORMS[node.op_type]), _ROUNDING, 0.0
+            epsilon = node.attributes.get_float("epsilon", _NORMS[node.op_type])
+            yield name, epsilon, _ROUNDING, 0.0 if epsilon else _least_rounding(dtypes.get(node.outputs[0]))
         if node.domain == DOMAIN and "epsilon" in node.attributes:
             yield name, node.attributes.get_float("epsilon"), _ROUNDING, 0.0
         if _is_bare_root(node):
-            yield name, 0.0, 0.0, 0.0
+            yield name, 0.0, 0.0, _least_rounding(dtypes.get(node.outputs[0]))
         if node.domain == "" and node.op_type in _GUARDS and _guards(node.outputs[0]):
             for value in (input_at(node, place) for place in _GUARDS[node.op_type]):
                 number = constants.number(value)
-                if number is not None and 0 < abs(number) < _LARGEST:
+                if value is not None and number is not None and 0 < abs(number) < _LARGEST:
                     epsilon = -number if node.op_type == "Sub" else number
-                    yield name, epsilon, 2 * constants.relative_rounding(value), _least_rounding(value)
+                    yield name, epsilon, 2 * constants.relative_rounding(value), _least_rounding(dtypes.get(value))
 
 
 def _is_bare_root(node: ir.Node) -> bool:
@@ -115,9 +119,8 @@ def _hands_on(node: ir.Node, place: int) -> bool:
     return is_scaled or (place == 0 and is_standard(node, *_LAYOUT))
 
 
-def _least_rounding(value: ir.Value | None) -> float:
-    """Return half the spacing of the numbers around 0: in float16 1e-7 is a number of two bits."""
-    dtype = None if value is None else value.dtype
+def _least_rounding(dtype: ir.DataType | None) -> float:
+    """Return half the spacing of a dtype's numbers around 0: in float16 1e-7 is a number of two bits."""
     is_floating = dtype is not None and dtype.is_floating_point()
     return float(float_info(dtype.numpy()).smallest_subnormal) / 2 if dtype is not None and is_floating else 0.0
 

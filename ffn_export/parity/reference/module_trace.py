@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
 from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
 
 from ffn_export.core.types import Array
 from ffn_export.exporter.dispatch import OperatorMode
@@ -40,6 +41,7 @@ _ROOTS = (_aten.sqrt, _aten.sqrt_, _aten.rsqrt, _aten.rsqrt_)
 _GUARDS = (_aten.add, _aten.add_, _aten.clamp, _aten.clamp_, _aten.clamp_min, _aten.clamp_min_, _aten.maximum)
 # Operators that take a root of a sum or a mean themselves, without a number that guards it.
 _BARE = (_aten.std, _aten.std_mean, _aten.norm, _aten.linalg_vector_norm)
+_POWERS = (_aten.pow, _aten.pow_, _aten.float_power, _aten.float_power_)
 _SUBTRACTS = (_aten.sub, _aten.sub_)
 _CUBIC = 0.044715
 _CUBICS = (_CUBIC, 1 / _CUBIC, math.sqrt(2 / math.pi) * _CUBIC, 2 * math.sqrt(2 / math.pi) * _CUBIC)
@@ -63,7 +65,7 @@ class Watched:
         dtypes: Floating-point dtypes of the tensors that operators were given and returned.
         arithmetic: Kind of arithmetic and whether it is computed in half precision -> how often
             (:mod:`~ffn_export.parity.reference.sensitive_arithmetic`).
-        takes_bare_roots: Whether the module takes a root of a computed value that no other was just added to, nor
+        takes_bare_roots: Whether the module takes a root of a computed value that no number or weight is added to, nor
             limits, or has a norm whose epsilon is 0.
     """
 
@@ -86,7 +88,7 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
         self.arithmetic = Arithmetic()
         self._pieces: set[GeluKind] = set()
         self._bytes = 0
-        self._guarded: object = None  # the last sum, or limited value
+        self._guarded: MutableMapping[torch.Tensor, bool] = WeakIdKeyDictionary()  # sums with a number, limited values
         # Id -> tensor and name. The tensor is kept alive so that its id is not reused.
         self._own = {
             id(tensor): (tensor, name) for name, tensor in (*module.named_parameters(), *module.named_buffers())
@@ -111,7 +113,8 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
                     self.seen.terms.add(-float(leaf))
         self.seen.takes_bare_roots |= self._is_bare(packet, args, kwargs)
         result = func(*args, **kwargs)
-        self._guarded = result if packet in _GUARDS and not any(map(_is_zero, args)) else self._guarded
+        if self._is_guarded(packet, args):
+            self._guarded[result] = True
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         self.arithmetic.note(packet, given, result)
         made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
@@ -130,8 +133,15 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
         """Whether an operator takes a root of a value that nothing keeps from 0."""
         if packet in _BARE or ("norm" in packet.__name__ and any(map(_is_zero, (*args, *kwargs.values())))):
             return True
-        is_power = packet is _aten.pow and type(args[1]) is float and abs(args[1]) == 0.5
-        return (is_power or packet in _ROOTS) and args[0] is not self._guarded and id(args[0]) not in self._own
+        is_power = packet in _POWERS and _number(args[1]) in (0.5, -0.5)
+        return (is_power or packet in _ROOTS) and args[0] not in self._guarded and id(args[0]) not in self._own
+
+    def _is_guarded(self, packet: Any, args: tuple[Any, ...]) -> bool:
+        """Whether a result is a sum with a number or a weight other than 0, is limited by one, or is cast from such."""
+        if packet is _aten._to_copy:
+            return args[0] in self._guarded
+        numbers = [value for value in args[:2] if _number(value) is not None or id(value) in self._own]
+        return packet in _GUARDS and bool(numbers) and not any(map(_is_zero, args))
 
     def _note_weight(self, packet: Any, given: list[torch.Tensor], result: Any, numbers: list[float]) -> None:
         names = [self._own[id(tensor)][1] for tensor in given if id(tensor) in self._own]
@@ -159,8 +169,14 @@ def _defaults(func: Callable[..., Any], given: int) -> list[Any]:
 
 def _is_zero(value: object) -> bool:
     """Whether a value is the number 0, or a tensor of it alone."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return (is_number or (isinstance(value, torch.Tensor) and value.numel() == 1)) and value == 0
+    return _number(value) == 0
+
+
+def _number(value: object) -> float | None:
+    """Return a number, or that of a tensor of one element; None for any other value."""
+    if isinstance(value, torch.Tensor):
+        return float(value) if value.numel() == 1 and not value.is_complex() else None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _is_plain(tensor: object) -> bool:

@@ -255,3 +255,44 @@ def test_an_epsilon_that_is_left_out_is_named(name: str) -> None:
     model.graph.remove(total, safe=True)
     (line,) = found(model, source)
     assert "(Sqrt) has epsilon 0, which PyTorch computes with nowhere (it has 1e-06)" in line
+
+
+class Rooted(Guarded):
+    """A norm by the root that a function takes, before one with an epsilon."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.layer_norm(x / self.compute(x), (8,))
+
+
+def mean_square(x: torch.Tensor) -> torch.Tensor:
+    return x.square().mean(-1, keepdim=True)
+
+
+ROOTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "in place": lambda x: mean_square(x).pow_(0.5),
+    "power of a tensor": lambda x: mean_square(x) ** torch.tensor(0.5, dtype=x.dtype),
+    "of a sum of two": lambda x: (mean_square(x) + -(x.mean(-1, keepdim=True) ** 2)).sqrt(),
+    "plus a number that rounds to 0": lambda x: (mean_square(x) + 1e-8).sqrt(),
+}
+
+
+@pytest.mark.parametrize("name", ROOTS)
+def test_a_root_that_the_module_takes_without_an_epsilon_is_right(name: str) -> None:
+    source = from_module(Rooted(ROOTS[name]).eval(), {"x": "float16[1<=batch,1<=seq,8]"})
+    model = export_source(source)
+    assert found(model, source) == ()
+    assert found(fuse(model, "ort-cpu")[0], source) == ()
+    for node in model.graph:
+        node.outputs[0].type = None  # as in a file of torch's older exporter
+    assert found(model, source) == ()
+
+
+def test_epsilons_of_roots_that_are_taken_later_count() -> None:
+    def normed(x: torch.Tensor) -> torch.Tensor:
+        wide = x.float()
+        one, other = (mean_square(each) + 1e-6 for each in (wide, wide.flip(-1)))
+        y: torch.Tensor = x / one.sqrt().to(x.dtype) + x / other.to(x.dtype).sqrt()
+        return y
+
+    source = from_module(Guarded(normed).eval(), {"x": "float16[1<=batch,1<=seq,8]"})
+    assert not watch(source, sweep(source.inputs)[0].feeds(source.inputs)).takes_bare_roots
