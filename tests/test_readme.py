@@ -20,16 +20,6 @@ def test_it_is_read_in_a_minute() -> None:
     assert all(len(line) <= 120 for line in README.splitlines() if not line.startswith("|"))
 
 
-def test_its_table_of_native_kernels_is_the_measured_one() -> None:
-    """Each processor's first table of docs/native.md, at 128 tokens."""
-    tables = (ROOT / "docs" / "native.md").read_text().split("1 thread, weights in the caches")[1:]
-    row = r"\| BERT-base \| native (\w+) \| \S+ \| (\S+) \|"
-    measured = [dict(re.findall(row, table.partition("weights out of the caches")[0])) for table in tables]
-    shown = re.findall(r"^  \| (?:AMD|Intel).* \| (\S+) \| (\S+) \| (.+) \|$", README, re.MULTILINE)
-    precisions = ("f32", "bf16", "int8")
-    assert shown == [tuple(each.get(name, "not timed") for name in precisions) for each in measured]
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_option_that_a_page_names_is_one_of_its_command(page: Path) -> None:
     lines = [line for block in blocks(page) for line in block.text.splitlines()]
