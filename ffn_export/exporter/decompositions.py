@@ -4,8 +4,8 @@
   no fusion of feed-forwards recognises it.
 - ``logsigmoid`` becomes ``-softplus(-x)``, which is right everywhere. The translation is the logarithm of ``Sigmoid``,
   which is minus infinity from -104 on.
-- ``logaddexp`` and ``logaddexp2`` become the larger number plus ``softplus`` of minus the distance. The
-  translation is the logarithm of a sum of exponentials, which is infinite from 89 on and below -104.
+- ``logaddexp`` and ``logaddexp2`` become the larger number plus ``softplus`` of minus the distance. The translation is
+  the logarithm of a sum of exponentials, which is infinite from 89 on, and minus infinity below -104.
 - ``1.0 - mask`` of an integer mask becomes a difference in floating point. The translation takes no mixed dtypes.
 - ``clamp`` becomes ``hardtanh`` with both bounds. With one bound, the translation is a ``Clip`` for which ONNX Runtime
   turns infinity into the largest number; in half precision it is a ``Max`` and a ``Min``. ``hardtanh`` is a ``Clip`` in
@@ -40,23 +40,19 @@ _ATTENTION = _aten.scaled_dot_product_attention.default
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """Return the program with these operators replaced, or the program itself if it has none."""
     parts = (part for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule))
-    if not any(_is_decomposed(node) for part in parts for node in part.graph.nodes):  # autocast makes a part
+    nodes = [node for part in parts for node in part.graph.nodes]  # autocast makes a part
+    entries = {op: each for op, each in _TABLE.items() if op is not _ATTENTION or _hides(nodes)}
+    if not any(node.target in entries and _fits(node) for node in nodes):
         return program
     # backed_size_oblivious: as in the trace, a layout that differs at size 1 adds no guard.
     with torch.fx.experimental._config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
-        table: dict[OpOverload, Callable[..., Any]] = {
-            op: partial(_replaced, *each)
-            for op, each in _TABLE.items()
-            if op is not _ATTENTION or _hides(program.graph)
-        }
+        table: dict[OpOverload, Callable[..., Any]] = {op: partial(_replaced, *each) for op, each in entries.items()}
         result: torch.export.ExportedProgram = program.run_decompositions(table)
     result._guards_code = program._guards_code  # the guards also hold for the replacements
     return result
 
 
-def _is_decomposed(node: torch.fx.Node) -> bool:
-    if node.target not in _TABLE or (node.target is _ATTENTION and not _hides(node.graph)):
-        return False
+def _fits(node: torch.fx.Node) -> bool:
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda each: each.meta["val"])
     return _TABLE[node.target][0](*args, **kwargs)
 
@@ -101,15 +97,19 @@ def _log_sigmoid(x: Tensor) -> Tensor:
     return -torch.nn.functional.softplus(-x)
 
 
-def _log_add_exp(x: Tensor, other: Tensor) -> Tensor:
+def _log_add_exp(x: Tensor, other: Tensor, scale: float | Tensor = 1.0) -> Tensor:
+    """Return ``log(exp(scale * x) + exp(scale * other)) / scale``."""
     # Equal numbers are at a distance of 0, also infinite ones, whose difference is NaN.
-    smaller = -torch.where(x == other, 0.0, (x - other).abs())
-    softplus = torch.nn.functional.softplus(smaller) if _has_softplus(smaller) else torch.log1p(torch.exp(smaller))
-    return torch.maximum(x, other) + softplus
+    smaller = -scale * torch.where(x == other, 0.0, (x - other).abs())
+    # Softplus takes bfloat16 from opset 22 on, and ONNX Runtime has no kernel of it for float64.
+    is_of_softplus = smaller.dtype in (torch.float16, torch.float32)
+    added = torch.nn.functional.softplus(smaller) if is_of_softplus else torch.log1p(torch.exp(smaller))
+    return torch.maximum(x, other) + added / scale
 
 
 def _log_add_exp2(x: Tensor, other: Tensor) -> Tensor:
-    return _log_add_exp(x * math.log(2), other * math.log(2)) / math.log(2)
+    two = x.new_full((), 2.0, dtype=torch.result_type(x, other))
+    return _log_add_exp(x, other, two.log())  # the translation rounds a number to float32, also log(2) in float64
 
 
 def _is_clip(x: Tensor, low: float | None = None, high: float | None = None) -> bool:
@@ -138,15 +138,15 @@ def _has_epsilon(x: Tensor, epsilon: float | None = None) -> bool:
     return epsilon is not None and x.is_floating_point()
 
 
-def _hides(graph: torch.fx.Graph) -> bool:
+def _hides(nodes: Sequence[torch.fx.Node]) -> bool:
     """Whether a program contains minus infinity, as in a mask, and no attention of ``nn.MultiheadAttention``.
 
     Without gradients, ``nn.MultiheadAttention`` takes another path, which gives NaN for a row that sees no key.
     """
-    stacks = (str(node.meta.get("nn_module_stack", "")) for node in graph.nodes if node.target is _ATTENTION)
+    stacks = (str(node.meta.get("nn_module_stack", "")) for node in nodes if node.target is _ATTENTION)
     if any("MultiheadAttention" in stack for stack in stacks):
         return False
-    return any(-math.inf in (*node.args, *node.kwargs.values()) for node in graph.nodes)
+    return any(-math.inf in (*node.args, *node.kwargs.values()) for node in nodes)
 
 
 def _is_masked(
@@ -235,5 +235,7 @@ _TABLE: Mapping[Any, tuple[Callable[..., bool], Callable[..., Tensor]]] = {
     _aten.logaddexp2.default: (lambda *_: True, _log_add_exp2),
     _aten.rsub.Scalar: (_is_mixed, _rsub),
     _aten.softmax.int: (_is_softmax_cast, _softmax),
+    _aten.special_log_softmax.default: (_is_softmax_cast, _log_softmax),
+    _aten.special_softmax.default: (_is_softmax_cast, _softmax),
     _ATTENTION: (_is_masked, _masked_attention),
 }

@@ -121,14 +121,32 @@ def test_the_logarithm_of_a_sigmoid_far_below_zero() -> None:
     assert verify(model, against=module, inputs=inputs, runtimes=["ort-cpu"]).failures == ()
 
 
-def test_the_logarithm_of_a_sum_of_exponentials_beyond_the_largest_exponential() -> None:
-    module = module_of(lambda self, x: (torch.logaddexp(x * 100, x.flip(-1)), torch.logaddexp2(x, x * 300)))
-    inputs = {"x": "float32[b,8]"}
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_logarithm_of_a_sum_of_exponentials_beyond_the_largest_exponential(dtype: str) -> None:
+    module = module_of(lambda self, x: (torch.logaddexp(x * 100, x.flip(-1)), torch.logaddexp2(x, x * 3)))
+    inputs = {"x": f"{dtype}[b,8]"}
     model = export_source(from_module(module, inputs))
     assert verify(model, against=module, inputs=inputs, runtimes=["ort-cpu"]).failures == ()
-    x = torch.tensor([[math.inf, -math.inf, math.nan, 3, -math.inf, 0, -math.inf, math.inf]])
+    x = torch.tensor([[math.inf, -math.inf, math.nan, 3, -math.inf, 0, -math.inf, math.inf]]).to(getattr(torch, dtype))
     for found, right in zip(run(model, {"x": x.numpy()}), module(x), strict=True):
-        np.testing.assert_allclose(found, right.numpy(), rtol=1e-6)
+        np.testing.assert_allclose(found, right.numpy(), rtol=2e-3 if dtype == "float16" else 1e-6)
+
+
+class InAPart(nn.Module):
+    """Attention in a part of the program, as autocast makes one; the mask is made outside."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        hidden = torch.where(mask[:, None, None, :], 0.0, -math.inf).to(x.dtype)
+        with torch.autocast("cpu", enabled=False):
+            return F.scaled_dot_product_attention(x, x, x, attn_mask=hidden)
+
+
+def test_a_row_without_keys_is_that_of_pytorch_in_a_part_of_the_program_too() -> None:
+    source = from_module(InAPart().eval(), {"x": "float32[batch,2,seq,8]", "mask": "bool[batch,seq]"})
+    model = export_source(source)
+    x, mask = np.ones((2, 2, 3, 8), np.float32), np.array([[True, False, True], [False] * 3])
+    (found,) = run(model, {"x": x, "mask": mask})
+    np.testing.assert_allclose(found, source.module(torch.tensor(x), torch.tensor(mask)).numpy(), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("dtype", "epsilon"), [("float32", 1e-3), ("float16", 1e-3), ("float32", 0.7)])
@@ -143,7 +161,9 @@ def test_a_logit_is_that_of_pytorch_for_any_epsilon_and_of_nan(dtype: str, epsil
     ("function", "operators"),
     [
         (lambda x: x.softmax(-1, dtype=torch.float32), ["Cast", "Softmax"]),
+        (lambda x: torch.special.softmax(x, -1, dtype=torch.float32), ["Cast", "Softmax"]),
         (lambda x: F.log_softmax(x, -1, dtype=torch.float32), ["Cast", "LogSoftmax"]),
+        (lambda x: torch.special.log_softmax(x, -1, dtype=torch.float32), ["Cast", "LogSoftmax"]),
         (lambda x: x.mean(-1, keepdim=True, dtype=torch.float32), ["Cast", "ReduceMean"]),
         (lambda x: x.mean(dtype=torch.float32), ["Cast", "ReduceMean", "Squeeze"]),
         (lambda x: x.softmax(-1), ["Softmax"]),
