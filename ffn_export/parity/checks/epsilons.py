@@ -4,8 +4,8 @@ A wrong epsilon far below the variance of every row changes no output: BERT uses
 shows on no input. The module's operators are therefore traced in one run (``module_trace``). An epsilon of the graph
 must be among the numbers that they are given, up to rounding to its dtype. It is the attribute of a norm, or a small
 number that guards a divisor, or what a root or a logarithm is taken of: it is added to that, or is its lower limit. One
-that is subtracted is a negative epsilon. A root of a mean of squares alone has an epsilon of 0, which is wrong unless
-the module takes such a root, or has no epsilon.
+that is subtracted is a negative epsilon. A root of a mean of squares with nothing added counts as an epsilon of 0. It
+is wrong unless the module takes a root without an epsilon, too, or has none at all.
 """
 
 from __future__ import annotations

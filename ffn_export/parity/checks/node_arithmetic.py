@@ -1,7 +1,7 @@
 """The arithmetic of a graph that loses much in half precision: what each node computes, by kind and dtype.
 
 Most operators compute in the dtype of their result. A norm computes its statistics in that of its ``stash_type``, and
-ONNX Runtime's fused operators compute in float32 inside: in half precision, these stand for either. A root of sizes
+ONNX Runtime's fused operators compute in float32 inside: on half precision, these count as float32. A root of sizes
 alone is left out: torch's exporters compute the scale of attention from the width of a head.
 """
 
@@ -20,6 +20,7 @@ from ffn_export.parity.reference.sensitive_arithmetic import (
     EXPONENTIAL,
     LAYER_NORM,
     LOGARITHM,
+    NORMS,
     POWER,
     PRODUCT,
     RMS_NORM,
@@ -81,11 +82,14 @@ class NodeArithmetic:
         wide: Kind -> how often it is computed in float32, or may be.
         half: Kind -> how often it is computed in half precision.
         nodes: Kind -> the nodes that compute it in half precision.
+        norms: Norm (:data:`~ffn_export.parity.reference.sensitive_arithmetic.NORMS`) -> the nodes that compute its
+            statistics in float32, or may.
     """
 
     wide: Counter[str] = field(default_factory=Counter)
     half: Counter[str] = field(default_factory=Counter)
     nodes: dict[str, list[ir.Node]] = field(default_factory=lambda: defaultdict(list))
+    norms: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, model: ir.Model) -> NodeArithmetic:
@@ -101,6 +105,8 @@ class NodeArithmetic:
             is_half = (
                 computed_in is not None and computed_in.is_floating_point() and computed_in.itemsize <= _HALF_BYTES
             )
+            if not is_half and node.op_type not in _PLAIN:
+                found.norms.update(norm for norm, of_norm in NORMS.items() if kinds is of_norm)
             for kind, count in kinds.items():
                 if kind == POWER and node.outputs[0] in of_sizes:
                     continue

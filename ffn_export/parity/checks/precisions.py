@@ -6,6 +6,7 @@ cast to half precision and back. Its outputs are then right, and those of anothe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import onnx_ir as ir
@@ -16,7 +17,7 @@ from ffn_export.parity.checks.computed_nodes import computed_nodes
 from ffn_export.parity.checks.node_arithmetic import NodeArithmetic
 from ffn_export.parity.judging.check_result import CheckResult
 from ffn_export.parity.reference.module_trace import Watched
-from ffn_export.parity.reference.sensitive_arithmetic import KINDS
+from ffn_export.parity.reference.sensitive_arithmetic import KINDS, NORMS
 
 _MOST_NAMES = 4
 
@@ -49,20 +50,26 @@ def narrowed(model: ir.Model, watched: Watched) -> Iterator[str]:
     """Yield one line for each kind of arithmetic that the graph computes in half precision more often than the module.
 
     It must also compute it in float32 less often: one operator of a module may be several nodes, and several may be
-    one. A line is left out if its nodes are those of the line before.
+    one. A norm in half precision that is one operator in the module and one node in the graph is left out on both
+    sides. A line is left out if its nodes are those of the line before.
     """
     graph = NodeArithmetic.of(model)
+    norms: Counter[str] = Counter()
+    for norm, kinds in NORMS.items():
+        kept = min(graph.norms[norm], watched.arithmetic[norm, True])
+        norms.update({kind: kept * count for kind, count in kinds.items()})
     named: set[ir.Node] = set()
     for kind in KINDS:
-        wide, half = watched.arithmetic[kind, False], watched.arithmetic[kind, True]
+        wide, half = watched.arithmetic[kind, False], watched.arithmetic[kind, True] - norms[kind]
         nodes = graph.nodes.get(kind, [])
-        if graph.half[kind] <= half or graph.wide[kind] >= wide or named.issuperset(nodes):
+        graph_wide = graph.wide[kind] - norms[kind]
+        if graph.half[kind] <= half or graph_wide >= wide or named.issuperset(nodes):
             continue
         named.update(nodes)
         names = ", ".join(f"{node.name!r} ({node.op_type})" for node in nodes[:_MOST_NAMES])
         more = f" and {len(nodes) - _MOST_NAMES} more" if len(nodes) > _MOST_NAMES else ""
         one_of = "" if not half else "one or more of "
         yield (
-            f"{kind}: PyTorch computes {wide} in float32 and {half} in half precision, the graph {graph.wide[kind]} "
+            f"{kind}: PyTorch computes {wide} in float32 and {half} in half precision, the graph {graph_wide} "
             f"and {graph.half[kind]}: cast to float32 before {one_of}{names}{more}"
         )

@@ -39,8 +39,8 @@ _PIECES: Mapping[Any, GeluKind] = {
 }
 _ROOTS = (_aten.sqrt, _aten.sqrt_, _aten.rsqrt, _aten.rsqrt_)
 _GUARDS = (_aten.add, _aten.add_, _aten.clamp, _aten.clamp_, _aten.clamp_min, _aten.clamp_min_, _aten.maximum)
-# Operators that take a root of a sum or a mean themselves, without a number that guards it.
-_BARE = (_aten.std, _aten.std_mean, _aten.norm, _aten.linalg_vector_norm)
+# Operators that take a root of a mean of squares themselves, without a number that guards it.
+_BARE = (_aten.std, _aten.std_mean)
 _POWERS = (_aten.pow, _aten.pow_, _aten.float_power, _aten.float_power_)
 _SUBTRACTS = (_aten.sub, _aten.sub_)
 _CUBIC = 0.044715
@@ -65,8 +65,8 @@ class Watched:
         dtypes: Floating-point dtypes of the tensors that operators were given and returned.
         arithmetic: Kind of arithmetic and whether it is computed in half precision -> how often
             (:mod:`~ffn_export.parity.reference.sensitive_arithmetic`).
-        takes_bare_roots: Whether the module takes a root of a computed value that no number or weight is added to, nor
-            limits, or has a norm whose epsilon is 0.
+        takes_bare_roots: Whether the module takes a root of a computed value to which no number or weight was added and
+            which none limits, or has a norm whose epsilon is 0.
     """
 
     numbers: set[float] = field(default_factory=set)
@@ -134,7 +134,9 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
         if packet in _BARE or ("norm" in packet.__name__ and any(map(_is_zero, (*args, *kwargs.values())))):
             return True
         is_power = packet in _POWERS and _number(args[1]) in (0.5, -0.5)
-        return (is_power or packet in _ROOTS) and args[0] not in self._guarded and id(args[0]) not in self._own
+        if not (is_power or packet in _ROOTS) or args[0] in self._guarded:
+            return False
+        return args[0].ndim > 0 and id(args[0]) not in self._own  # a scale by the root of a number is no norm's
 
     def _is_guarded(self, packet: Any, args: tuple[Any, ...]) -> bool:
         """Whether a result is a sum with a number or a weight other than 0, is limited by one, or is cast from such."""

@@ -1,8 +1,8 @@
 """The arithmetic of a module that loses much in half precision: what each operator computes, by kind.
 
 A module in half precision may compute a norm, a softmax or a sum in float32, by a cast before it. So the kinds of an
-operator are counted by the dtype of its result. Torch's attention is counted by the dtype of its queries: on the CPU,
-one of its kernels computes half precision in float32, and is not the one that is exported.
+operator are counted by the dtype of its result. Torch's attention is counted by the dtype of its queries, where it is
+called by its name: on the CPU, one of its kernels computes half precision in float32, and is not the exported one.
 
 Exporters may translate an operator into kinds that PyTorch does not show, or does not compute. In half precision, these
 count as the module's. In float32 they do not: a graph that lacks them is right.
@@ -30,6 +30,14 @@ POWER, SUM, EXPONENTIAL, LOGARITHM, SINE, SOFTMAX, PRODUCT = KINDS = (
 LAYER_NORM: Mapping[str, int] = {SUM: 2, POWER: 2}
 RMS_NORM: Mapping[str, int] = {SUM: 1, POWER: 2}
 ATTENTION: Mapping[str, int] = {PRODUCT: 2, SOFTMAX: 1}
+# Norms as one operator, which compute their statistics in float32 in half precision, too.
+NORMS: Mapping[str, Mapping[str, int]] = {"layer norm": LAYER_NORM, "RMS norm": RMS_NORM}
+_NORM_OF = {
+    "native_group_norm": "layer norm",
+    "native_layer_norm": "layer norm",
+    "fused_rms_norm": "RMS norm",
+    "rms_norm": "RMS norm",
+}
 
 
 def by_name(single: Mapping[str, str], several: Mapping[str, Mapping[str, int]]) -> Mapping[str, Mapping[str, int]]:
@@ -94,7 +102,7 @@ class Arithmetic(TorchFunctionMode):
     """Counts the kinds that operators compute while the mode is on.
 
     Attributes:
-        counted: Kind and whether it was computed in half precision -> how often.
+        counted: Kind, or one of :data:`NORMS`, and whether it was computed in half precision -> how often.
     """
 
     def __init__(self) -> None:
@@ -127,6 +135,7 @@ class Arithmetic(TorchFunctionMode):
         if not self._in_attention:
             self._add({POWER: 1} if is_square else _OPERATORS.get(name, {}), made)
             self._add(_TRANSLATED.get(name, {}), made, is_sure=False)
+            self._add({_NORM_OF[name]: 1} if name in _NORM_OF else {}, made)
 
     def _add(self, kinds: Mapping[str, int], tensor: torch.Tensor | None, *, is_sure: bool = True) -> None:
         if tensor is not None and tensor.is_floating_point() and (is_sure or is_half(tensor.dtype)):

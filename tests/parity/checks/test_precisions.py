@@ -134,6 +134,7 @@ RIGHT: dict[str, Callable[[], nn.Module]] = {
     "vit": lambda: layer(lambda: nn.LayerNorm(WIDTH), HeadNorm(), feed_forward(lambda x: x * torch.sigmoid(1.702 * x))),
     "torch's rms": lambda: layer(lambda: nn.RMSNorm(WIDTH), Attention(), feed_forward(F.silu)),
     "mixtral": lambda: layer(RmsNorm, Attention(), Experts()),
+    "llava": lambda: Layer(nn.LayerNorm(WIDTH), Attention(), RmsNorm(), feed_forward(F.silu)),
     "both": lambda: Of(norms_of_both),
     "sums": lambda: Of(
         lambda x: x - x.cumsum(1, dtype=torch.float32).to(x.dtype) + x.float().sum(-1, True).to(x.dtype)

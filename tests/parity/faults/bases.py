@@ -89,7 +89,7 @@ BASES: Mapping[str, Base] = {
     "joined": _small("joined", *(f"{name}:float32[batch,seq,{modules.WIDTH}]" for name in ("x", "residual"))),
     "rounded": _small("rounded"),
     "embedding": _small("embedding", "ids:int64[batch,seq]"),
-    **{name: _half(name) for name in ("half_llama", "half_gemma", "half_gpt2", "half_sums")},
+    **{name: _half(name) for name in ("half_llama", "half_gemma", "half_gpt2", "half_llava", "half_sums")},
     **{name: Base(name) for name in PRESETS},
 }
 SMALL = tuple(name for name in BASES if name not in PRESETS)

@@ -115,6 +115,11 @@ def half_gpt2() -> nn.Module:
     return Layer(LayerNorm(WIDTH), Attention(wide_scores=True), LayerNorm(WIDTH), WideOutput()).half()
 
 
+def half_llava() -> nn.Module:
+    """PyTorch's LayerNorm, as in an encoder of images, before a layer of Llama."""
+    return Layer(nn.LayerNorm(WIDTH), Attention(), RmsNorm(), WideOutput()).half()
+
+
 def half_sums() -> nn.Module:
     """Sums in float32."""
     return Sums().half()

@@ -184,7 +184,7 @@ FAULTS = (
             ("layer-norm", "the mean of a norm", "ReduceMean", ("half_gpt2",), True),
             ("mean", "the mean of a norm's squares", "ReduceMean", ("half_llama", "half_gemma"), False),
             ("squares", "the squares of a norm", "Pow", ("half_gemma", "half_llama"), False),
-            ("root", "the root of a norm", "Sqrt", ("half_llama", "half_gemma"), False),
+            ("root", "the root of a norm", "Sqrt", ("half_llava", "half_llama", "half_gemma"), False),
             ("product", "one product of several", "MatMul", ("half_gpt2", "half_llama"), False),
             ("sum", "a sum of many", "ReduceSum", ("half_sums",), False),
             ("cumulative-sum", "a cumulative sum", "CumSum", ("half_sums",), False),
