@@ -34,7 +34,9 @@ def open_argument(path: Path) -> tuple[Path, Manifest | None]:
 
 
 def check_output(path: Path) -> None:
-    """Check, before any work is done, that an output file can be written, and name a directory that this makes.
+    """Check, before any work is done, that an output file can be written.
+
+    Directories that this makes are removed when the command ends with nothing in them. One that stays is named.
 
     Raises:
         UsageError: If the file cannot be written, or belongs to a bundle.
@@ -42,8 +44,21 @@ def check_output(path: Path) -> None:
     from ffn_export.bundle.manifest import refuse_file_of_bundle
     from ffn_export.core import onnx_file
 
-    is_new = not path.parent.exists()
+    new = [directory for directory in path.parents if not directory.exists()]
+    if new:
+        click.get_current_context().call_on_close(lambda: _keep_used(new))
     onnx_file.check_writable(path)
-    if is_new and not click.get_current_context().ensure_object(State).quiet:
-        say(f"ffn-export: made the directory {path.parent}")
     refuse_file_of_bundle(path)
+
+
+def _keep_used(new: list[Path]) -> None:
+    """Remove the directories that are empty, of which the innermost is first, and name the innermost that stays."""
+    for directory in new:
+        try:
+            directory.rmdir()
+        except FileNotFoundError:
+            continue
+        except OSError:  # it holds something
+            if not click.get_current_context().ensure_object(State).quiet:
+                say(f"ffn-export: made the directory {directory}")
+            return

@@ -72,3 +72,14 @@ def test_build_lists_what_is_missing_too(tmp_path: Path, capfd: Capture) -> None
     assert any(line.startswith("ffn-export: residual_norm:0 is kept, ") for line in lines)
     said = "0 of 1 residual_norm sites are in the target's form"
     assert lines[-1].startswith(f"ffn-export: d2l-ffn-addnorm was not built: {said}")
+
+
+def test_a_directory_made_for_an_output_stays_only_if_something_is_written(tmp_path: Path, capfd: Capture) -> None:
+    source, new = saved(tmp_path, model(SILU)), tmp_path / "a b"
+    assert run(["quantize", source, "-o", str(new / "é" / "q.onnx")]) == 2
+    assert "nothing to quantize" in (said := capfd.readouterr().err)
+    assert "made the directory" not in said
+    assert not new.exists()
+    assert run(["fuse", source, "-o", str(new / "é" / "f.onnx")]) == 0
+    assert "made the directory" in capfd.readouterr().err
+    assert (new / "é" / "f.onnx").exists()
