@@ -142,8 +142,9 @@ class _Watch(OperatorMode):  # type: ignore[no-untyped-call]  # torch leaves its
         """Whether a result is a sum with a number or a weight other than 0, is limited by one, or is cast from such."""
         if packet is _aten._to_copy:
             return args[0] in self._guarded
-        numbers = [value for value in args[:2] if _number(value) is not None or id(value) in self._own]
-        return packet in _GUARDS and bool(numbers) and not any(map(_is_zero, args))
+        if packet not in _GUARDS or any(map(_is_zero, args)):
+            return False
+        return any(_number(value) is not None or id(value) in self._own for value in args[:2])
 
     def _note_weight(self, packet: Any, given: list[torch.Tensor], result: Any, numbers: list[float]) -> None:
         names = [self._own[id(tensor)][1] for tensor in given if id(tensor) in self._own]

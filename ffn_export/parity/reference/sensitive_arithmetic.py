@@ -113,11 +113,10 @@ class Arithmetic(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None) -> Any:
         given = kwargs or {}
         name = _name(func)
-        tensors = [leaf for leaf in tree_leaves((args, given)) if isinstance(leaf, torch.Tensor)]
         if name in ("einsum", "outer"):
-            self._add(_TRANSLATED[name], tensors[0], is_sure=False)
+            self._add(_TRANSLATED[name], _first_tensor((args, given)), is_sure=False)
         elif name == "instance_norm" and given.get("use_input_stats", True):
-            self._add(LAYER_NORM, tensors[0])
+            self._add(LAYER_NORM, _first_tensor((args, given)))
         if name != "scaled_dot_product_attention":
             return func(*args, **given)
         self._add(ATTENTION, args[0] if args else given["query"])
@@ -131,7 +130,7 @@ class Arithmetic(TorchFunctionMode):
         """Count an operator, given its arguments and its result."""
         name = _name(packet)
         is_square = name in ("mul", "addcmul") and len(given) > 1 and _are_same(*given[-2:])
-        made = next((leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)), None)
+        made = _first_tensor(result)
         if not self._in_attention:
             self._add({POWER: 1} if is_square else _OPERATORS.get(name, {}), made)
             self._add(_TRANSLATED.get(name, {}), made, is_sure=False)
@@ -149,9 +148,17 @@ def _name(func: Any) -> str:
     return str(getattr(packet, "__name__", packet)).strip("_")
 
 
+def _first_tensor(values: Any) -> torch.Tensor | None:
+    return next((leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)), None)
+
+
 def _are_same(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two tensors are the same, or the same view of one: an exported graph has one value for both."""
-    return a is b or (a.data_ptr() == b.data_ptr() and a.shape == b.shape and a.stride() == b.stride())
+    if a is b:
+        return True
+    if a.layout is not torch.strided or b.layout is not torch.strided or a.is_nested or b.is_nested or not a.numel():
+        return False  # sparse tensors have no address, and empty ones share theirs
+    return a.data_ptr() == b.data_ptr() and a.shape == b.shape and a.stride() == b.stride()
 
 
 def is_half(dtype: torch.dtype) -> bool:

@@ -161,6 +161,26 @@ def test_no_right_graph_of_any_target_is_accused(name: str, dtype: str) -> None:
         assert found(fuse(of, target)[0], source) == (), target
 
 
+class Weighted(nn.Module):
+    """A sparse matrix times another, which have no addresses in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = (nn.Buffer(torch.eye(WIDTH).to_sparse()) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + (self.one * self.other).to_dense().float().pow(2)
+
+
+def test_products_of_sparse_matrices_and_of_nothing_are_no_squares() -> None:
+    source = from_module(Weighted().eval(), {"x": f"float32[1<=rows,{WIDTH}]"})
+    feeds = sweep(source.inputs)[0].feeds(source.inputs)
+    feeds = {name: array[:1].repeat(WIDTH, 0) for name, array in feeds.items()}
+    assert watch(source, feeds).arithmetic["power or root", False] == 1
+    empty = from_module(Of(lambda x: x[:0] * x[:0].clone()).eval(), {"x": f"float32[1<=rows,{WIDTH}]"})
+    assert watch(empty, feeds).arithmetic["power or root", False] == 0
+
+
 @pytest.mark.slow
 def test_nor_is_one_under_autocast() -> None:
     module = InBfloat16(layer(RmsNorm, Attention(), feed_forward(F.silu))).eval()
