@@ -39,8 +39,8 @@ FFN_INLINE void multiply_rows(const int32_t* a, long stride, int rows, const int
     for (int i = 0; i < down; i++) {
       const int from = rows * i / down, some = rows * (i + 1) / down - from;
       tiles.shape(some, 1);
-      multiply_all(pick<1, kRows1>(some), {a + from * stride, stride, panels + panel * next, next, units}, some, 1,
-                   first, to + from * to_stride + panel * kPanel, to_stride);
+      multiply_all(pick<1, kRows1>(some), {a + from * stride, stride, panels + panel * next, next, units}, first,
+                   to + from * to_stride + panel * kPanel, to_stride);
     }
   }
 }

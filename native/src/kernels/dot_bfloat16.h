@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels.h"
+#include "scales.h"
 
 namespace {
 
@@ -25,7 +26,9 @@ struct Dot {
   static FFN_INLINE Sum step(Sum sum, Float a, Float b) {
     return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
   }
-  static FFN_INLINE void keep(float* to, Sum sum, bool first) { store(to, first ? sum : add(load(to), sum)); }
+  static FFN_INLINE void keep(float* to, Sum sum, bool first, const Scale&) {
+    store(to, first ? sum : add(load(to), sum));
+  }
 
   static FFN_INLINE void store_narrow(uint16_t* to, Float x, int count) {
     const auto halves = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x));

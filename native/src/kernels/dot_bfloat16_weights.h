@@ -10,6 +10,7 @@
 
 #include "kernels.h"
 #include "rows.h"
+#include "scales.h"
 
 namespace {
 
@@ -25,7 +26,9 @@ struct Dot {
   static FFN_INLINE Sum zero() { return splat(0.0f); }
   static FFN_INLINE Float columns(Float units, int word) { return word ? upper_half(units) : lower_half(units); }
   static FFN_INLINE Sum step(Sum sum, Float a, Float b) { return plus_product(sum, a, b); }
-  static FFN_INLINE void keep(float* to, Sum sum, bool first) { store(to, first ? sum : add(load(to), sum)); }
+  static FFN_INLINE void keep(float* to, Sum sum, bool first, const Scale&) {
+    store(to, first ? sum : add(load(to), sum));
+  }
 
   static void convert(const float* from, int columns, int32_t* to, long units) {
     copy_row(from, columns, reinterpret_cast<float*>(to), kWords * units);

@@ -6,6 +6,7 @@
 
 #include "kernels.h"
 #include "rows.h"
+#include "scales.h"
 
 namespace {
 
@@ -21,7 +22,9 @@ struct Dot {
   static FFN_INLINE Sum zero() { return splat(0.0f); }
   static FFN_INLINE Float columns(Float units, int) { return units; }
   static FFN_INLINE Sum step(Sum sum, Float a, Float b) { return plus_product(sum, a, b); }
-  static FFN_INLINE void keep(float* to, Sum sum, bool first) { store(to, first ? sum : add(load(to), sum)); }
+  static FFN_INLINE void keep(float* to, Sum sum, bool first, const Scale&) {
+    store(to, first ? sum : add(load(to), sum));
+  }
 
   // A unit of each column, out of as many rows as a unit has elements.
   static FFN_INLINE Float units_of(const Float (&rows)[kElements]) { return rows[0]; }

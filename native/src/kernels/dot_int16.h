@@ -11,6 +11,7 @@
 
 #include "kernels.h"
 #include "rows.h"
+#include "scales.h"
 
 namespace {
 
@@ -25,7 +26,7 @@ struct Dot {
   static FFN_INLINE Sum zero() { return Sum{}; }
   static FFN_INLINE Float columns(Float units, int) { return units; }
   static FFN_INLINE Sum step(Sum sum, Float a, Float b) { return plus_products_of_pairs(sum, a, b); }
-  static FFN_INLINE void keep(float* to, Sum sum, bool first) {
+  static FFN_INLINE void keep(float* to, Sum sum, bool first, const Scale&) {
     const Float x = floats(reinterpret_cast<Int>(sum));
     store(to, first ? x : add(load(to), x));
   }

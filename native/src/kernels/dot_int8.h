@@ -14,6 +14,7 @@
 
 #include "kernels.h"
 #include "kernels/rows.h"
+#include "kernels/scales.h"
 #include "panels.h"
 
 namespace {
@@ -30,11 +31,10 @@ struct Dot {
   static FFN_INLINE Sum zero() { return Sum{}; }
   static FFN_INLINE Float columns(Float units, int) { return units; }
   static FFN_INLINE Sum step(Sum sum, Float a, Float b) { return Bytes::step(sum, a, b); }
-  // A tile holds the integers of a group, bit for bit.
-  static FFN_INLINE void keep(float* to, Sum sum, bool) { store(to, reinterpret_cast<Float>(sum)); }
-  static FFN_INLINE Float scaled(const float* sum, const ffn::RowScale& row, const float* scales, const float* sums) {
-    const Float whole = fnma(splat(row.zero), load(sums), floats(as_integers(load(sum))));
-    return mul(whole, mul(splat(row.scale), load(scales)));
+  static FFN_INLINE void keep(float* to, Sum sum, bool first, const Scale& s) {
+    const Float whole = fnma(splat(s.row.zero), s.sums, floats(reinterpret_cast<Int>(sum)));
+    const Float scale = mul(splat(s.row.scale), s.columns);
+    store(to, first ? mul(whole, scale) : fma(whole, scale, load(to)));
   }
 
   static void convert(const float* from, const float* factors, int columns, int32_t* to, long units, long group,
@@ -58,41 +58,50 @@ struct Dot {
     }
   };
 
+  // First the scales of all groups: one after the other they would wait for each other's sums.
   template <class Row>
   static void convert(const Row& row, int columns, int32_t* to, long units, long group, ffn::RowScale* scales) {
-    for (int first = 0; units > 0; units -= group, to += group, scales++) {
-      const int elements = 4 * static_cast<int>(group < units ? group : units);
-      convert_group(row, first, columns, to, elements, scales);
-      first += elements;
+    const int size = 4 * static_cast<int>(group), elements = 4 * static_cast<int>(units);
+    const auto end = [&](int first) { return first + size < columns ? first + size : columns; };
+    for (int first = 0, i = 0; first < elements; first += size) scales[i++] = scale_of(row, first, end(first));
+    for (int first = 0, i = 0; first < elements; first += size) {
+      const int written = elements - first < size ? elements - first : size;
+      write_group(row, first, end(first), to + first / kElements, written, scales[i++]);
     }
   }
 
   // A group's range, with zero in it, becomes 0 .. 255. A group with NaN or infinity gets the scale NaN.
   template <class Row>
-  static FFN_INLINE void convert_group(const Row& row, int first, int columns, int32_t* to, int elements,
-                                       ffn::RowScale* scale) {
-    const int end = first + elements < columns ? first + elements : columns;
-    Float high = splat(0.0f), low = splat(0.0f), poison = splat(0.0f);
-    for (int k = first; k < end; k += kLanes) {
-      const Float x = row(k, end - k < kLanes ? end - k : kLanes);
-      high = larger(high, x);
-      low = smaller(low, x);
-      poison = fma(x, splat(0.0f), poison);
-    }
-    const float least = smallest_of_lanes(low), most = largest_of_lanes(high);
-    const float nan_or_zero = sum_of_lanes(poison);
-    const bool finite = nan_or_zero == 0;
+  static FFN_INLINE ffn::RowScale scale_of(const Row& row, int first, int end) {
+    Float high[kSums] = {}, low[kSums] = {}, poison[kSums] = {};
+    over_row_in_sums(end - first, [&](int k, int count, int i) __attribute__((always_inline)) {
+      const Float x = row(first + k, count);
+      high[i] = larger(high[i], x);
+      low[i] = smaller(low[i], x);
+      poison[i] = fma(x, splat(0.0f), poison[i]);
+    });
+    const float least = smallest_of_lanes(smaller(smaller(low[0], low[1]), smaller(low[2], low[3])));
+    const float most = largest_of_lanes(larger(larger(high[0], high[1]), larger(high[2], high[3])));
+    const float nan_or_zero = sum_of_lanes(total(poison));
+    if (nan_or_zero != 0) return {nan_or_zero, 0};
     // The range itself may overflow. The inverse of a step below the normal numbers would.
     const float range = most / 255.0f - least / 255.0f;
-    const float step = !finite ? nan_or_zero : most > least ? std::max(range, FLT_MIN) : 1.0f;
-    const Float zero = finite ? round_to_integer(splat(-least / step)) : splat(0.0f);
-    const Int zeros = integers(zero);
-    *scale = {step, zero[0]};
-    const Float inverse = splat(1.0f / step);
-    for (int k = 0; k < elements; k += kLanes) {
+    const float step = most > least ? std::max(range, FLT_MIN) : 1.0f;
+    return {step, round_to_integer(splat(-least / step))[0]};
+  }
+
+  template <class Row>
+  static FFN_INLINE void write_group(const Row& row, int first, int end, int32_t* to, int elements,
+                                     const ffn::RowScale& scale) {
+    const Float inverse = splat(1.0f / scale.scale), zero = splat(scale.zero);
+    const auto bytes = [&](int k, int count) __attribute__((always_inline)) {
+      return integers(fma(row(first + k, count), inverse, zero));
+    };
+    int k = 0;
+    for (; first + k + kLanes <= end; k += kLanes) store_bytes(to + k / kElements, bytes(k, kLanes));
+    for (; k < elements; k += kLanes) {
       const int left = end - (first + k);
-      const Float x = row(first + k, left < 0 ? 0 : left < kLanes ? left : kLanes);
-      store_bytes(to + k / kElements, plus(integers(mul(x, inverse)), zeros));
+      store_bytes(to + k / kElements, bytes(k, left < 0 ? 0 : left));
     }
   }
 };

@@ -24,7 +24,7 @@ FFN_INLINE int divided_up(int a, int b) { return (a + b - 1) / b; }
 int tasks(int tokens, int panels) { return divided_up(panels, panels_of_task(tokens)) * divided_up(tokens, kRows1); }
 
 FFN_INLINE Scales scales_of(const ffn::Product& p, int token, int panel) {
-  if (Dot::kElements != 4) return {};
+  if (!kGrouped) return {};
   const ffn::Weights& w = *p.weights;
   const long size = w.groups * kPanel, at = panel * size;
   return {p.scales + token * w.groups, w.groups, w.scales.data() + at, w.sums.data() + at, size};
@@ -42,7 +42,7 @@ FFN_INLINE void fetch_columns(const ffn::Weights& w, int panel, int panels) {
 // What a tile is written to, and the residual that is added to it, while it is multiplied. The float32 that 8-bit
 // integers are made of is near already: a block of it fits the second-level cache.
 FFN_INLINE void fetch_results(const ffn::Product& p, long first, int rows, int panel, int panels) {
-  if (Dot::kElements == 4 && p.as_units) return;
+  if (kGrouped && p.as_units) return;
   const long width = p.weights->gated ? kPanel / 2 : kPanel, bytes = Dot::kNarrow && p.as_units ? 2 : 4;
   const long column = panel * width, count = panels * width;
   for (long row = first; row < first + rows; row++) {
@@ -87,7 +87,7 @@ void run(const ffn::Product& p, int task) {
     const char* ahead =
         reinterpret_cast<const char*>(b + at_once * panel_size) + part * lines * (w.units / kUnroll) * kLine;
     const Source source{a, p.a_stride, b, panel_size, w.units, ahead, lines, scales_of(p, first, panel)};
-    multiply_all(multiply, source, rows, at_once, true, tile, at_once * kPanel);
+    multiply_all(multiply, source, true, tile, at_once * kPanel);
     finish(p, tile, first, rows, panel, at_once);
   }
 }

@@ -13,6 +13,18 @@ FFN_INLINE void over_row(int width, const Use& use) {
   if (k < width) use(k, width - k);
 }
 
+// The same for sums: `use` also takes which of kSums a register is added to. With one sum, each would wait for the last.
+constexpr int kSums = 4;
+template <class Use>
+FFN_INLINE void over_row_in_sums(int width, const Use& use) {
+  int k = 0;
+  for (; k + kSums * kLanes <= width; k += kSums * kLanes) {
+    for (int i = 0; i < kSums; i++) use(k + i * kLanes, kLanes, i);
+  }
+  for (; k < width; k += kLanes) use(k, width - k < kLanes ? width - k : kLanes, 0);
+}
+FFN_INLINE Float total(const Float (&sums)[kSums]) { return add(add(sums[0], sums[1]), add(sums[2], sums[3])); }
+
 FFN_INLINE Float load_part(const float* from, int count) { return count == kLanes ? load(from) : load(from, count); }
 FFN_INLINE void store_part(float* to, Float x, int count) { count == kLanes ? store(to, x) : store(to, x, count); }
 

@@ -4,11 +4,12 @@
 #include <utility>
 
 #include "kernels.h"
+#include "scales.h"
 
 namespace {
 
-constexpr int kPanel = 2 * kLanes;
-constexpr long kLine = 64;  // bytes of a line of the cache
+constexpr bool kGrouped = Dot::kElements == 4;  // int8: groups of K have scales
+constexpr long kLine = 64;                      // bytes of a line of the cache
 
 // Fetches the lines of some elements, to read or to write them. A processor guesses what follows in memory, but not the
 // next row of some columns of a matrix. It drops requests while many others are under way. `Near` is 3 for the nearest
@@ -21,20 +22,6 @@ FFN_INLINE void fetch_lines(const void* from, long bytes) {
 }
 FFN_INLINE void fetch_to_read(const float* from, long count) { fetch_lines<0>(from, 4 * count); }
 FFN_INLINE void fetch_to_write(const void* to, long bytes) { fetch_lines<1>(to, bytes); }
-
-// int8: scales of a tile's rows and columns in one group of K.
-struct Scales {
-  const ffn::RowScale* rows;
-  long groups;  // from row to row
-  const float *columns, *sums;
-  long panel;  // from panel to panel
-
-  FFN_INLINE void next() {
-    rows++;
-    columns += kPanel;
-    sums += kPanel;
-  }
-};
 
 // What a tile is computed from: rows of A, and panels of B, which are `next` units apart. Meanwhile it prefetches the
 // share of what follows that `ahead` names, some lines of the cache for each step of the loop.

@@ -80,10 +80,13 @@ void multiply(const Source& s, bool first, float* tile, long tile_stride) {
   constexpr bool kLower = Rows > kTileRows, kSecond = Panels == 2;
   static_assert(!(kLower && kSecond), "there are eight tiles");
   constexpr long kRow = kPanel * sizeof(int32_t);
-  const long bytes = tile_stride * static_cast<long>(sizeof(float)), a_bytes = s.stride * 4;
-  float* below = kSecond ? tile + kPanel : tile + kTileRows * tile_stride;  // the sums of tmm2 and tmm3
+  alignas(64) float integers[kGrouped ? Rows * Panels * kPanel : 1];
+  float* sums = kGrouped ? integers : tile;
+  const long sums_stride = kGrouped ? Panels * kPanel : tile_stride;
+  const long bytes = sums_stride * static_cast<long>(sizeof(float)), a_bytes = s.stride * 4;
+  float* below = kSecond ? sums + kPanel : sums + kTileRows * sums_stride;  // the sums of tmm2 and tmm3
   barrier();
-  if (first) {
+  if (first || kGrouped) {
     _tile_zero(0);
     _tile_zero(1);
     if constexpr (kLower || kSecond) {
@@ -91,8 +94,8 @@ void multiply(const Source& s, bool first, float* tile, long tile_stride) {
       _tile_zero(3);
     }
   } else {
-    _tile_loadd(0, tile, bytes);
-    _tile_loadd(1, tile + kLanes, bytes);
+    _tile_loadd(0, sums, bytes);
+    _tile_loadd(1, sums + kLanes, bytes);
     if constexpr (kLower || kSecond) {
       _tile_loadd(2, below, bytes);
       _tile_loadd(3, below + kLanes, bytes);
@@ -121,13 +124,21 @@ void multiply(const Source& s, bool first, float* tile, long tile_stride) {
     for (const char* end = ahead + s.lines * kLine; ahead < end; ahead += kLine) __builtin_prefetch(ahead, 0, 2);
   }
 
-  _tile_stored(0, tile, bytes);
-  _tile_stored(1, tile + kLanes, bytes);
+  _tile_stored(0, sums, bytes);
+  _tile_stored(1, sums + kLanes, bytes);
   if constexpr (kLower || kSecond) {
     _tile_stored(2, below, bytes);
     _tile_stored(3, below + kLanes, bytes);
   }
   barrier();
+  for (int j = 0; kGrouped && j < 2 * Panels; j++) {
+    Scale scale = s.scales.of_columns(j);
+    for (int row = 0; row < Rows; row++) {
+      s.scales.set_row(scale, row);
+      const Float sum = load(integers + row * sums_stride + j * kLanes);
+      Dot::keep(tile + row * tile_stride + j * kLanes, reinterpret_cast<Dot::Sum>(sum), first, scale);
+    }
+  }
 }
 #undef FFN_TILE_DOT
 

@@ -75,10 +75,18 @@ void multiply(const Source& s, bool first, float* tile, long tile_stride) {
     repeat<(Rows + 2) / 3>([&](auto i) __attribute__((always_inline)) { rows[i] += kUnroll * Dot::kWords; });
   }
 
-  repeat<Rows * kRegisters>([&](auto i) __attribute__((always_inline)) {
-    constexpr int row = i / kRegisters, j = i % kRegisters;
-    Dot::keep(tile + row * tile_stride + j * kLanes, sums[row][j], first);
-  });
+  // In groups, column after column, since all rows use the scales of a register's columns. Otherwise row after row, so
+  // that GCC keeps the sums of bfloat16_weights_avx2.cpp in registers.
+  const auto keep = [&](auto is_first) __attribute__((always_inline)) {
+    Scale scale{};
+    repeat<Rows * kRegisters>([&](auto i) __attribute__((always_inline)) {
+      constexpr int row = kGrouped ? i % Rows : i / kRegisters, j = kGrouped ? i / Rows : i % kRegisters;
+      if (kGrouped && row == 0) scale = s.scales.of_columns(j);
+      if (kGrouped) s.scales.set_row(scale, row);
+      Dot::keep(tile + row * tile_stride + j * kLanes, sums[row][j], is_first, scale);
+    });
+  };
+  first ? keep(std::true_type{}) : keep(std::false_type{});
 }
 
 }  // namespace
