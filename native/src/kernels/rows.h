@@ -13,7 +13,7 @@ FFN_INLINE void over_row(int width, const Use& use) {
   if (k < width) use(k, width - k);
 }
 
-// The same for sums: `use` also takes which of kSums a register is added to. With one sum, each would wait for the last.
+// The same for sums: `use` also takes which of kSums a register is added to, since one sum waits for itself.
 constexpr int kSums = 4;
 template <class Use>
 FFN_INLINE void over_row_in_sums(int width, const Use& use) {
