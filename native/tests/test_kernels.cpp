@@ -272,21 +272,22 @@ void rows_of_any_size(const Path& path) {
   }
 }
 
-void no_numbers(const Path& path) {
-  const Drawn drawn(Activation::kRelu, 1, 40, 50, 20, false, true);
+// Anywhere in a row: also where its sums are several, or where it is cut into groups.
+void no_numbers(const Path& path, int width) {
+  const Drawn drawn(Activation::kRelu, 1, width, 50, 20, false, true);
   const ffn::Projections feed_forward(*path.kernels, drawn.spec);
   for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    for (int place : {0, 17, 39}) {
-      std::vector<float> x = drawn_input(3 * 40), y(3 * 20);
-      x[static_cast<size_t>(40 + place)] = bad;
+    for (int place = 0; place < width; place += 13) {
+      std::vector<float> x = drawn_input(3 * width), y(3 * 20);
+      x[static_cast<size_t>(width + place)] = bad;
       run(feed_forward, x.data(), y.data(), 3, OneThread());
       bool others = true, all = true;
       for (int i = 0; i < 20; i++) {
         others = others && std::isfinite(y[static_cast<size_t>(i)]) && std::isfinite(y[static_cast<size_t>(40 + i)]);
         all = all && !std::isfinite(y[static_cast<size_t>(20 + i)]);
       }
-      check(all, named(path, 40, 50, 20, 3, "what is no number stays none"));
-      check(others, named(path, 40, 50, 20, 3, "other tokens are not touched"));
+      check(all, named(path, width, 50, 20, 3, "what is no number stays none"));
+      check(others, named(path, width, 50, 20, 3, "other tokens are not touched"));
     }
   }
 }
@@ -411,7 +412,7 @@ int main() {
     activation_alone(path);
     activation_of_huge_values(path);
     rows_of_any_size(path);
-    no_numbers(path);
+    for (int width : {40, 300}) no_numbers(path, width);
     zeros(path);
     order_and_threads(path);
     long_rows(path);
