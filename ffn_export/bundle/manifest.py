@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from ffn_export.core import json_schema, plain_file
 from ffn_export.core.processor import Kind
+from ffn_export.core.tensor_spec import TensorSpec, parse_inputs
 from ffn_export.errors import IntegrityError, UsageError
 from ffn_export.runtimes.session_options import SessionSettings
 
@@ -122,6 +123,20 @@ class Manifest(Variant):
         """File -> manifest with its entries, for each graph; the first is the default."""
         further = {file: replace(self, **variant.entries()) for file, variant in self.variants.items()}
         return {MODEL: self, **further}
+
+    @property
+    def declared(self) -> tuple[TensorSpec, ...]:
+        """The inputs of the graphs, with the bounds that they were exported with.
+
+        Raises:
+            IntegrityError: If the inputs of the source do not parse.
+        """
+        dtypes = {tensor["name"]: tensor["dtype"] for tensor in self.inputs}
+        try:  # the source has them as they were before a conversion to another precision
+            specs = parse_inputs(self.source["inputs"])
+            return tuple(replace(spec, dtype=dtypes[spec.name]) for spec in specs if spec.name in dtypes)
+        except UsageError as error:
+            raise IntegrityError(f"the manifest of {self.name} does not declare its inputs: {error}") from error
 
     def graph_for(self, kind: Kind) -> Graph:
         """Return the graph for a kind of processor: the one that was built on it, or the default."""

@@ -71,7 +71,8 @@ def bench(
     asked = named_source(bench, against, inputs, source)
     with opened(model) as file:
         known, why = known_source(file, asked)
-        specs = known.inputs if known else graph_inputs(onnx_file.load(file.path))
+        declared = file.manifest.declared if file.manifest else None
+        specs = known.inputs if known else graph_inputs(onnx_file.load(file.path), declared)
         with evaluating(known):
             result = measure(
                 Artifact(file.path, known, file.settings),

@@ -12,9 +12,9 @@ from ffn_export.bundle.manifest import Graph, Manifest, read_manifest
 from ffn_export.core import processor
 from ffn_export.core.drawing import numpy_dtype
 from ffn_export.core.one_line import first_line
-from ffn_export.core.tensor_spec import TensorSpec, merge_dims, parse_inputs
+from ffn_export.core.tensor_spec import merge_dims
 from ffn_export.core.types import Array
-from ffn_export.errors import FfnExportError, IntegrityError, RuntimeUnavailableError, UsageError, needing
+from ffn_export.errors import FfnExportError, RuntimeUnavailableError, UsageError, needing
 from ffn_export.exporter.samples import as_array
 from ffn_export.runtimes import ort_native
 from ffn_export.runtimes.base import Artifact
@@ -45,7 +45,7 @@ class Session:
         self._runner = runner
         self._dtypes = {tensor["name"]: tensor["dtype"] for tensor in manifest.inputs}
         self._shapes = {tensor["name"]: tensor["shape"] for tensor in manifest.inputs}
-        self._specs = _declared_inputs(manifest)
+        self._specs = manifest.declared
         self._axes = merge_dims(self._specs)
 
     @property
@@ -125,18 +125,6 @@ class Session:
                         f"axis {total.name!r} is {size} in input {spec.name!r}, the other inputs make it "
                         f"{total.size(sizes)}"
                     )
-
-
-def _declared_inputs(manifest: Manifest) -> tuple[TensorSpec, ...]:
-    """Return the inputs of a bundle, with the bounds of their axes that it was exported with.
-
-    Raises:
-        IntegrityError: If the inputs in the manifest do not parse.
-    """
-    try:
-        return parse_inputs(manifest.source["inputs"])
-    except UsageError as error:
-        raise IntegrityError(f"the manifest of {manifest.name} does not declare its inputs: {error}") from error
 
 
 def _fits(shape: Sequence[int], taken: Sequence[int | str] | None) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import ffn_export as fx
 from ffn_export.cli.main import run
@@ -85,6 +86,13 @@ def test_axes_are_named_by_the_source(bundle: Path, inputs: list[str] | None, si
     model = bundle / "model.onnx"
     timed = fx.bench(model, "d2l-ffn-addnorm", inputs=inputs, tokens=[7], runtimes=["ort-cpu"], threads=1)
     assert [measurement.sizes for measurement in timed.measurements] == [sizes]
+
+
+def test_without_its_source_a_bundle_is_timed_within_its_bounds(tmp_path: Path) -> None:
+    inputs = {"x": "float32[batch,seq<=16,4]"}
+    fx.build(torch.nn.Linear(4, 4), inputs, directory=tmp_path, name="short", dtype="float16", fast=True)
+    result = fx.bench(tmp_path / "short", tokens=[100], runtimes=["ort-cpu"], threads=1)
+    assert [each.sizes for each in result.measurements] == [{"batch": 1, "seq": 16}]
 
 
 def test_tokens_and_sizes_are_not_asked_for_at_once(bundle: Path) -> None:
