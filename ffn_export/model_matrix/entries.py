@@ -98,9 +98,12 @@ class Entry:
     @property
     def called(self) -> str:
         """Its name in the results."""
-        is_path = self.is_file or self.is_bundle or self.spec.startswith(HUGGING_FACE)
+        is_path = self.is_file or self.is_bundle or self.spec.endswith(EXPORTED_PROGRAM)
+        is_path = is_path or self.spec.startswith(HUGGING_FACE)
         last = Path(self.spec.removeprefix(HUGGING_FACE)).resolve().name if is_path else self.spec
-        return self.name or (last.rpartition(":")[2].rpartition(".")[2] if ":" in last else last.rsplit(".onnx", 1)[0])
+        if ":" in last:
+            return self.name or last.rpartition(":")[2].rpartition(".")[2]
+        return self.name or last.removesuffix(".onnx").removesuffix(EXPORTED_PROGRAM)
 
     @property
     def tune_options(self) -> TuneOptions | None:
@@ -185,7 +188,7 @@ def read_matrix(matrix: Path | str | Mapping[str, Any]) -> list[Entry]:
         return _entries("the matrix", matrix, Path())
     path = Path(matrix)
     try:
-        content = tomllib.loads(plain_file.read_bytes(path, _MOST_BYTES).decode())
+        content = tomllib.loads(plain_file.read_bytes(path, _MOST_BYTES).decode("utf-8-sig"))
     except ValueError as error:
         if isinstance(error, FfnExportError):
             raise

@@ -92,13 +92,14 @@ def all_steps(entries: Sequence[Entry], threads: Callable[[Entry, str | None], i
     steps: dict[str, Step] = {}
     for entry in entries:
         files = content(entry)
-        for kind, dtype, target in product(entry.processors or (None,), entry.dtypes or (None,), _targets(entry)):
+        kinds, dtypes, runtimes = map(_once, (entry.processors, entry.dtypes, entry.runtimes))
+        for kind, dtype, target in product(kinds, dtypes, _targets(entry)):
             name = step_name(entry.called, target, dtype, kind)
             if name in steps:
                 raise UsageError(f"two models of the matrix are called {entry.called!r}: give one another name")
             keys = tuple(
                 (runtime, cell_key(entry, files, dtype, target, runtime, kind, threads(entry, kind)))
-                for runtime in entry.runtimes or (None,)
+                for runtime in runtimes
             )
             steps[name] = Step(entry, target, dtype, kind, name, keys)
     return list(steps.values())
@@ -140,6 +141,11 @@ def _kind(bundle: Path) -> Kind | None:
 def step_name(model: str, target: str, dtype: str | None, processor: str | None) -> str:
     """Return the name of a step, and of what it writes."""
     return "-".join(filter(None, (model, target, dtype, processor)))
+
+
+def _once(names: Sequence[str]) -> Sequence[str | None]:
+    """Return each name once; without any, None."""
+    return tuple(dict.fromkeys(names)) or (None,)
 
 
 def _targets(entry: Entry) -> tuple[str, ...]:

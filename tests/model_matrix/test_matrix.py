@@ -15,6 +15,8 @@ from ffn_export.bundle.manifest import read_manifest
 from ffn_export.cli.main import run
 from ffn_export.core import processor
 from ffn_export.core.matrix_cell import Cell, exit_status
+from ffn_export.model_matrix.entries import read_matrix
+from ffn_export.model_matrix.plan import all_steps
 from ffn_export.model_matrix.store import FILE
 from tests.bundle.processors import OTHER
 from tests.model_matrix.here import Here
@@ -160,6 +162,20 @@ def test_a_wrong_file_is_one_line_before_any_work(
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
     assert not (tmp_path / "out").exists()
+
+
+def test_an_exported_program_in_a_folder_is_called_after_its_file(tmp_path: Path) -> None:
+    for name in ("two.pt2", "one.onnx"):
+        (tmp_path / name).touch()
+    text = '[[model]]\nspec = "two.pt2"\n[[model]]\nspec = "one.onnx"\n[[model]]\nspec = "mine.models:make"\n'
+    (tmp_path / "zoo.toml").write_text(text, encoding="utf-8-sig")  # as editors on Windows write it
+    assert [entry.called for entry in read_matrix(tmp_path / "zoo.toml")] == ["two", "one", "make"]
+
+
+def test_a_name_that_is_given_twice_counts_once() -> None:
+    twice = {"dtypes": ["float16", "float16"], "targets": ["ort", "ort"], "runtimes": ["ort-cpu", "ort-cpu"]}
+    (step,) = all_steps(read_matrix({"model": [{"spec": "d2l-ffn", **twice}]}), lambda *_: 1)
+    assert step.runtimes == ("ort-cpu",)
 
 
 def test_a_failed_gate_is_the_worst() -> None:
