@@ -55,6 +55,10 @@ class Engine(Protocol):
         """End all processes amid their work, and begin no more."""
         ...
 
+    def rest(self) -> None:
+        """End idle processes, while the threads that started them live."""
+        ...
+
     def close(self) -> None:
         """Give back what the engine holds; nothing runs any more."""
         ...
@@ -99,4 +103,5 @@ def drive(groups: Sequence[Group], engine: Engine, told: Told) -> None:
         engine.interrupt()
         raise
     finally:
+        engine.rest()
         pool.shutdown(cancel_futures=True)

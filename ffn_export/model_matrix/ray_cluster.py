@@ -157,6 +157,9 @@ class RayCluster:
             for task in self._tasks:
                 self._ray.cancel(task, force=True)
 
+    def rest(self) -> None:
+        """Do nothing: the processes are Ray's."""
+
     def close(self) -> None:
         """Leave the cluster."""
         if self._is_own:

@@ -38,5 +38,8 @@ class Here:
     def interrupt(self) -> None:
         pass
 
+    def rest(self) -> None:
+        pass
+
     def close(self) -> None:
         pass

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,9 @@ from ffn_export.bundle.manifest import read_manifest
 from ffn_export.cli.main import run
 from ffn_export.core import processor
 from ffn_export.core.matrix_cell import Cell, exit_status
+from ffn_export.model_matrix.drive import drive
 from ffn_export.model_matrix.entries import read_matrix
-from ffn_export.model_matrix.plan import all_steps
+from ffn_export.model_matrix.plan import Group, all_steps
 from ffn_export.model_matrix.store import FILE
 from tests.bundle.processors import OTHER
 from tests.model_matrix.here import Here
@@ -162,6 +165,20 @@ def test_a_wrong_file_is_one_line_before_any_work(
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
     assert not (tmp_path / "out").exists()
+
+
+def test_processes_end_before_the_threads_that_started_them() -> None:
+    class Threaded(Here):
+        def run(self, group: Group) -> Iterator[Sequence[Cell]]:
+            self.thread = threading.current_thread()
+            yield ()
+
+        def rest(self) -> None:
+            self.was_alive = self.thread.is_alive()
+
+    engine = Threaded(Path(), 1, 1)
+    drive([tuple(all_steps(read_matrix(tiny()), engine.threads))], engine, lambda _: None)
+    assert engine.was_alive
 
 
 def test_an_exported_program_in_a_folder_is_called_after_its_file(tmp_path: Path) -> None:
