@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ffn_export import testing
+from ffn_export.core.plain_file import not_writable
 from ffn_export.core.source_options import SourceOptions
 from ffn_export.errors import RuntimeUnavailableError, UsageError, did_you_mean
 
@@ -69,7 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and reject an unknown runtime before any test runs."""
+    """Register the marker, and reject an unknown runtime or a report directory that is none before any test runs."""
     config.addinivalue_line(
         "markers",
         f"{MARKER}({', '.join(f'{name}=...' for name in _OPTIONS)}): defaults of the fixture assert_parity; "
@@ -78,7 +79,12 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     directory = config.getoption("--parity-report")
     if directory is not None:
-        config.stash[_REPORTS] = Reports(config.invocation_params.dir / directory)
+        reports = Reports(config.invocation_params.dir / directory)
+        try:
+            reports.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise pytest.UsageError(f"--parity-report: {not_writable(reports.directory, error)}") from error
+        config.stash[_REPORTS] = reports
     names = config.getoption("parity_runtimes") or ()
     if names:
         from ffn_export.runtimes.registry import get_runtime
@@ -162,9 +168,9 @@ class AssertParity:
         try:
             result = testing.judge(reference, model, **options)
         except RuntimeUnavailableError as error:
-            if self.by_command_line:
-                pytest.fail(f"--parity-runtime: {error}", pytrace=False)
-            pytest.skip(str(error))
+            if not self.by_command_line:
+                pytest.skip(str(error))
+            raise pytest.fail.Exception(f"--parity-runtime: {error}", pytrace=False) from None
         if path is not None:
             from ffn_export.reports.json_report import write_json
 

@@ -217,6 +217,7 @@ def test_the_command_line_names_the_runtime_whatever_the_tests_say(inner: pytest
     done = run(inner, "--parity-runtime", "torch")
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines(["--parity-runtime: runtime 'torch' is not available here: *"])
+    done.stdout.no_fnmatch_line("During handling of the above exception*")
 
 
 def test_the_command_line_names_the_runtime_of_a_test_case_too(inner: pytest.Pytester) -> None:
@@ -271,6 +272,13 @@ def test_reports_lie_where_pytest_was_started_whatever_the_test_does(inner: pyte
     )
     run(inner, "--parity-report", "reports").assert_outcomes(passed=1)
     assert (inner.path / "reports" / "test_model.py-test_it.json").is_file()
+
+
+def test_a_file_in_the_place_of_the_reports_stops_the_run_before_it_begins(inner: pytest.Pytester) -> None:
+    write(inner, "def test_it(): pass")
+    result = run(inner, "--parity-report", "test_model.py")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--parity-report: cannot write to *: *test_model.py is a file, name a directory"])
 
 
 def test_a_misspelt_runtime_stops_the_run_before_it_begins(inner: pytest.Pytester) -> None:
