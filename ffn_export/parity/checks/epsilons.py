@@ -10,6 +10,7 @@ is wrong unless the module takes a root without an epsilon, too, or has none at 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
@@ -69,7 +70,7 @@ def differences(model: ir.Model, watched: Watched) -> tuple[str, ...]:
 def _is_of(watched: Watched, epsilon: float, rounding: float, least: float, *, bare: bool) -> bool:
     if not epsilon:
         return bare or any(0 < abs(number) <= least for number in watched.terms)
-    return any(abs(epsilon - number) <= max(rounding * abs(number), least) for number in watched.terms)
+    return any(math.isclose(epsilon, number, rel_tol=rounding, abs_tol=least) for number in watched.terms)
 
 
 def _epsilons(model: ir.Model) -> Iterator[tuple[str, float, float, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -17,7 +18,7 @@ from ffn_export.fusion.targets import TARGETS
 from ffn_export.parity.cases.case import sweep
 from ffn_export.parity.checks.bodies import judge
 from ffn_export.parity.checks.epsilons import differences
-from ffn_export.parity.reference.module_trace import watch
+from ffn_export.parity.reference.module_trace import Watched, watch
 
 
 class OwnNorm(nn.Module):
@@ -91,6 +92,12 @@ def test_another_epsilon_is_named(factor: float) -> None:
     node.attributes["epsilon"] = ir.AttrFloat32("epsilon", 1e-12 * factor)
     (line,) = found(model, source)
     assert f"has epsilon {1e-12 * factor:.6g}, which PyTorch computes with nowhere (it has 1e-12)" in line
+
+
+def test_the_infinity_of_a_mask_is_no_epsilon() -> None:
+    _, model = exported("layer")
+    (line,) = differences(model, Watched(terms={1e-6, -math.inf}))
+    assert "has epsilon 1e-12, which PyTorch computes with nowhere (it has 1e-06)" in line
 
 
 def test_an_absent_epsilon_is_that_of_the_schema() -> None:
