@@ -69,18 +69,19 @@ _TO_INTEGERS = frozenset({"::QuantizeLinear", "::DynamicQuantizeLinear", "com.mi
 _PASSING_OVER = frozenset(
     f"::{name}" for name in words("GRU LSTM RNN ReduceMax ReduceMin MaxPool GlobalMaxPool ThresholdedRelu Shrink")
 )
+_SORTING = frozenset({"::ArgMax", "::ArgMin", "::TopK"})
 
 
 def of_operators(nodes: Iterable[ir.Node]) -> tuple[str, ...]:
-    """Return the caveats of a graph's operators."""
-    nodes = tuple(nodes)
+    """Return the caveats of a graph's operators on floating-point numbers: integers are exact, and never NaN."""
+    nodes = tuple(node for node in nodes if not _takes_integers(node))
     names = {f"{node.domain}::{node.op_type}" for node in nodes}
     found = {
         DROPS_NAN: any(map(_rounds_to_integers, nodes)) or bool(names & _PASSING_OVER) or any(map(_selects, nodes)),
         SPREADS_INFINITY: any(map(_rounds_to_integers, nodes)),
         TRANSFORMS_NAN: "::DFT" in names,
         ORDERS_NAN: "::Sign" in names,
-        SORTS_NAN: any(map(_sorts, nodes)),
+        SORTS_NAN: bool(names & _SORTING),
         SUMS_IN_ORDER: "::CumSum" in names,
     }
     return tuple(caveat for caveat, applies in found.items() if applies)
@@ -92,12 +93,9 @@ def _rounds_to_integers(node: ir.Node) -> bool:
     return at_level_4 or name in _TO_INTEGERS
 
 
-def _sorts(node: ir.Node) -> bool:
-    """Whether a node orders numbers, of which integers are never NaN."""
-    if node.domain != "" or node.op_type not in ("ArgMax", "ArgMin", "TopK"):
-        return False
-    value = node.inputs[0]
-    return value is None or value.dtype is None or value.dtype.is_floating_point()
+def _takes_integers(node: ir.Node) -> bool:
+    value = node.inputs[0] if node.inputs else None
+    return value is not None and value.dtype is not None and not value.dtype.is_floating_point()
 
 
 def _selects(node: ir.Node) -> bool:
