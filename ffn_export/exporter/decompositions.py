@@ -18,6 +18,8 @@
   it computes in half precision where the module does in float32.
 - ``any`` and ``all`` become counts. The translation of ``any`` is the largest integer, which over nothing is the
   smallest integer there is, so True. ONNX Runtime also returns a wrong shape for it there.
+- ``repeat_interleave`` along an axis becomes an expansion of a new axis. The translation reshapes to a shape in which 0
+  is not itself, so an axis behind that may be empty has no known size, and attention with repeated heads is not fused.
 """
 
 from __future__ import annotations
@@ -196,6 +198,18 @@ def _mean(x: Tensor, *args: Any, dtype: torch.dtype) -> Tensor:
     return x.to(dtype).mean(*args)
 
 
+def _repeats_axis(x: Tensor, repeats: Any, dim: int | None = None, **_: Any) -> bool:
+    return dim is not None and x.ndim > 0
+
+
+def _repeat_interleave(x: Tensor, repeats: Any, dim: int, **_: Any) -> Tensor:
+    """Repeat each element of an axis in place."""
+    axis = dim % x.ndim
+    sizes = [-1] * x.ndim
+    sizes.insert(axis + 1, repeats)
+    return x.unsqueeze(axis + 1).expand(sizes).flatten(axis, axis + 1)
+
+
 def _any(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Return whether the number of elements other than 0 is above 0."""
     is_set = x if x.dtype is torch.bool else x != 0
@@ -233,6 +247,7 @@ _TABLE: Mapping[Any, tuple[Callable[..., bool], Callable[..., Tensor]]] = {
     _aten.mean.dim: (_is_cast, _mean),
     _aten.logaddexp.default: (lambda *_: True, _log_add_exp),
     _aten.logaddexp2.default: (lambda *_: True, _log_add_exp2),
+    _aten.repeat_interleave.self_int: (_repeats_axis, _repeat_interleave),
     _aten.rsub.Scalar: (_is_mixed, _rsub),
     _aten.softmax.int: (_is_softmax_cast, _softmax),
     _aten.special_log_softmax.default: (_is_softmax_cast, _log_softmax),

@@ -203,6 +203,12 @@ def test_a_clamp_with_one_bound_keeps_infinity(dtype: str) -> None:
     assert_same_function(source, model, {"n": 0}, {"n": 5})
 
 
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_an_axis_of_repeated_elements_beside_empty_ones(dim: int) -> None:
+    source = from_module(module_of(lambda self, x: x.repeat_interleave(3, dim)), {"x": "float32[batch,2,seq,4]"})
+    assert_same_function(source, export_source(source), *({"batch": b, "seq": s} for b, s in ((2, 0), (0, 3), (2, 5))))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bool", "int64", "float32"])
 @pytest.mark.parametrize(
