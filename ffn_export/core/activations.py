@@ -16,22 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ffn_export.core.words import words
+from ffn_export.core.formula import UNARY, Call, X, calls, parse
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 FloatArray = NDArray[np.float64]
 Function = Callable[[ArrayLike], FloatArray]
-
-SQUARE = "Square"
-_TIMES = "Mul:"
-TIMES_X = f"{_TIMES}x"
-# Standard operators that compute each number of their one input, without an attribute.
-_LINKS = words(
-    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor HardSwish Log Mish Neg Reciprocal Relu Round "
-    "Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh"
-)
 
 
 @dataclass(frozen=True)
@@ -42,10 +33,8 @@ class Activation:
         name: Name in the reference modules, in reports and in nodes of native kernels.
         operators: Operators that compute the activation: standard ones by name, others as ``domain::Name``.
             ``Gelu:tanh`` is ``Gelu`` with ``approximate="tanh"``. ONNX's schemas say in which opset each was added.
-        chain: Standard operators that compute the activation if no single one does: element-wise ones with one input
-            and no attribute. Each reads the one before it.
-            ``Square`` is a power of two or a product of a value with itself. ``Mul:2`` multiplies by a number, and
-            ``Mul:x`` by the input of the activation: ``Sigmoid``, ``Square``, ``Mul:x`` is ``x * sigmoid(x)^2``.
+        formula: The activation in standard operators if no single one computes it, as fused graphs have it:
+            ``x * Sigmoid(x)**2``. :mod:`ffn_export.core.formula` says what it may have.
         spelling: Rule in ``fusion/canonicalise``, as ``mish.Mish``, if exporters decompose the operator.
             The rules of ``Gelu`` and ``Swish`` are in ``fusion/targets.py``: targets write different operators.
         torch: Name of the class in ``torch.nn``, or the formula in methods of ``Tensor``. None for an activation
@@ -61,7 +50,7 @@ class Activation:
 
     name: str
     operators: tuple[str, ...] = ()
-    chain: tuple[str, ...] = ()
+    formula: str | None = None
     spelling: str | None = None
     torch: str | Callable[[Tensor], Tensor] | None = None
     constants: Mapping[str, Any] = field(default_factory=dict)
@@ -73,18 +62,10 @@ class Activation:
     measured_split: bool = False
 
     def __post_init__(self) -> None:
-        if not (self.operators or self.chain):
-            raise ValueError(
-                f"activation {self.name!r} names no operator and no chain: if its nodes are neither, write a rule that "
-                "makes one operator of them, and name that"
-            )
-        unknown = [link for link in self.chain if not _is_known(link)]
-        if unknown or self.chain[:1] == (TIMES_X,):
-            raise ValueError(
-                f"{(unknown or self.chain)[0]!r} in the chain of activation {self.name!r}: a chain has element-wise "
-                f"operators with one input and no attribute, {SQUARE!r}, a product with a number such as '{_TIMES}2', "
-                f"and after its first node {TIMES_X!r}"
-            )
+        if not (self.operators or self.formula):
+            raise ValueError(f"activation {self.name!r} names no operator and has no formula")
+        if self.formula:
+            parse(self.formula)
         if self.torch is not None and self.numpy is None:
             raise ValueError(f"activation {self.name!r} has torch and no numpy, the formula of its twin")
 
@@ -96,49 +77,38 @@ class Activation:
 
     @property
     def links(self) -> tuple[tuple[str, str], ...]:
-        """Operators of the chain as ``(domain, name)``, without its products."""
-        return tuple(("", link) for link in self.chain if link in _LINKS)
+        """Operators of the formula with one input as ``(domain, name)``."""
+        return tuple(("", call.operator) for call in self._calls if call.operator in UNARY)
 
     @property
     def after_product(self) -> tuple[tuple[str, str], ...]:
         """The operators that read the product before the activation, if nothing else in it does."""
-        if not self.chain:
+        if not self.formula:
             return self.keys
-        return () if TIMES_X in self.chain or self.chain[0] not in _LINKS else self.links[:1]
+        reading = [call.operator for call in self._calls for each in call.inputs if each == X]
+        return tuple(("", name) for name in reading if len(reading) == 1 and name in UNARY)
+
+    @property
+    def _calls(self) -> tuple[Call, ...]:
+        return tuple(calls(parse(self.formula))) if self.formula else ()
 
 
 def by_name(activations: Iterable[Activation]) -> Mapping[str, Activation]:
     """Return activations by name.
 
     Raises:
-        ValueError: If a name, an operator or a chain stands for two of them.
+        ValueError: If a name, an operator or a formula stands for two of them.
     """
     table: dict[str, Activation] = {}
     taken: dict[object, str] = {}
     for each in activations:
-        chains = [each.chain] if each.chain else []
-        for what in (each.name, *each.aliases, *each.operators, *chains):
+        formulas = [each.formula] if each.formula else []
+        for what in (each.name, *each.aliases, *each.operators, *formulas):
             if what in taken:
                 raise ValueError(f"{what!r} stands for two activations, {taken[what]!r} and {each.name!r}: keep one")
             taken[what] = each.name
         table[each.name] = each
     return MappingProxyType(table)
-
-
-def _is_known(link: str) -> bool:
-    """Whether a chain may hold this."""
-    if link in _LINKS or link in (SQUARE, TIMES_X):
-        return True
-    try:
-        number = number_of(link)
-    except ValueError:
-        return False
-    return number is not None and math.isfinite(number)
-
-
-def number_of(link: str) -> float | None:
-    """Return the number of a product in a chain, such as ``Mul:2``; None for any other operator."""
-    return float(link.removeprefix(_TIMES)) if link.startswith(_TIMES) and link != TIMES_X else None
 
 
 def to_float64(x: ArrayLike) -> FloatArray:
@@ -268,7 +238,7 @@ _ALL = (
     Activation(
         "silu", ("Swish",), torch="SiLU", numpy=silu, aliases=("swish",), alpha=1.0, measured_split=True, outlined=True
     ),
-    Activation("relu2", chain=("Relu", SQUARE), torch=_relu2, numpy=relu2, outlined=True),
+    Activation("relu2", formula="Relu(x) ** 2", torch=_relu2, numpy=relu2, outlined=True),
     Activation("tanh", ("Tanh",), torch="Tanh", numpy=tanh, in_fused_gemm=True, outlined=True),
     Activation(
         "elu", ("Elu",), torch="ELU", constants={"alpha": 1.0}, numpy=elu, alpha=1.0, in_fused_gemm=True, outlined=True
@@ -297,7 +267,7 @@ _ALL = (
     Activation("clip", ("Clip",)),
 )
 TABLE = by_name(_ALL)
-# Operators as ``(domain, name)``: those that compute an activation, those of chains, which alone are none, and those
+# Operators as ``(domain, name)``: those that compute an activation, those of formulas, which alone are none, and those
 # that alone read the product in a reference module.
 OPERATORS = frozenset(key for each in _ALL for key in each.keys)
 LINKS = frozenset(key for each in _ALL for key in each.links)

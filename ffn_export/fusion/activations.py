@@ -7,14 +7,13 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from ffn_export.core.activations import OPERATORS, TABLE
+from ffn_export.core.formula import parse
 from ffn_export.fusion import constants
-from ffn_export.fusion.chains import activation_inside, begins, is_chain
+from ffn_export.fusion.formulas import activation_inside, begins, computes
 from ffn_export.fusion.views import float_of, input_at, string_of
 
 _BY_OPERATOR = {operator: each for each in TABLE.values() for operator in each.operators}
-_BY_CHAIN = {each.chain: name for name, each in TABLE.items() if each.chain}
-# Names of the activations that no single operator computes.
-CHAINED = frozenset(_BY_CHAIN.values())
+_FORMULAS = {name: parse(each.formula) for name, each in TABLE.items() if each.formula}
 # Activation of ``FusedGemm`` -> the default of its alpha, which the kernel calls activation_alpha.
 FUSED_GEMM = {each.operators[0]: each.alpha for each in TABLE.values() if each.in_fused_gemm}
 _SLOPES = {operator: _BY_OPERATOR[operator].alpha or 0.0 for operator in ("Swish", "com.microsoft::QuickGelu")}
@@ -30,15 +29,20 @@ def activation_name(activated: Sequence[ir.Node], nodes: Sequence[ir.Node]) -> s
     Returns:
         The name in the reference modules, or None if it is another function.
     """
-    chained = next((name for chain, name in _BY_CHAIN.items() if is_chain(chain, activated, nodes)), None)
-    if chained is None and len(activated) + len(nodes) == 1:
+    written = next((name for name, formula in _FORMULAS.items() if computes(formula, activated, nodes)), None)
+    if written is None and len(activated) + len(nodes) == 1:
         return operator_activation(nodes[0]) if nodes else _name(activation_inside(activated[0]))
-    return chained or _decomposed_swish(nodes)
+    return written or _decomposed_swish(nodes)
+
+
+def has_formula(name: str | None) -> bool:
+    """Whether an activation is written in several operators, because no single one computes it."""
+    return name in _FORMULAS
 
 
 def begins_activation(node: ir.Node) -> bool:
     """Whether a node is an activation, or begins the nodes of one that no single operator computes."""
-    return (node.domain, node.op_type) in OPERATORS or any(begins(chain, node) for chain in _BY_CHAIN)
+    return (node.domain, node.op_type) in OPERATORS or any(begins(formula, node) for formula in _FORMULAS.values())
 
 
 def operator_activation(node: ir.Node) -> str | None:

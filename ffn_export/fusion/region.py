@@ -10,7 +10,7 @@ import onnx_ir as ir
 from ffn_export.core.activations import LINKS, OPERATORS
 from ffn_export.core.words import words
 from ffn_export.fusion.rule import Operator, standard
-from ffn_export.fusion.views import input_at, is_one_of, producer
+from ffn_export.fusion.views import input_at, is_one_of, orders, producer
 
 LAYOUT = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Cast", "Identity", "Flatten", "Dropout")
 HALVES = ("Split", "Slice")
@@ -83,7 +83,7 @@ class Region:
     def shaped(self) -> list[ir.Node]:
         """The computing nodes without sums with a bias, in topological order."""
         # ``computing`` is in reading order: from the end backwards.
-        return [node for node in self.computing if not (is_one_of(node, "Add") and self._reads_given(node))][::-1]
+        return [node for node in self.computing if not self._adds_bias(node)][::-1]
 
     @property
     def is_gated(self) -> bool:
@@ -99,6 +99,18 @@ class Region:
 
     def _is_gating(self, node: ir.Node) -> bool:
         return is_one_of(node, "Mul") and not self._reads_given(node)
+
+    def _adds_bias(self, node: ir.Node) -> bool:
+        """Whether a node adds a given value to a first product, before anything else is computed of it."""
+        sums = orders(node) if is_one_of(node, "Add") else ()
+        return any(self.is_given(given) and self._is_affine(value) for value, given in sums)
+
+    def _is_affine(self, value: ir.Value) -> bool:
+        """Whether a value is a first product that holds no activation, with or without a bias."""
+        node = through(value).producer()
+        if node is None or is_one_of(node, "FusedGemm"):
+            return False
+        return node in self.firsts or self._adds_bias(node)
 
     def _reads_given(self, node: ir.Node) -> bool:
         return any(value is not None and self.is_given(value) for value in node.inputs)

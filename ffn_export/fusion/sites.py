@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from ffn_export.fusion import constants
-from ffn_export.fusion.activations import CHAINED, activation_name
+from ffn_export.fusion.activations import activation_name, has_formula
 from ffn_export.fusion.forms.padded_widths.units import plain_shape
 from ffn_export.fusion.linear import is_turned, weight_of
 from ffn_export.fusion.region import ELEMENTWISE, LARGEST, LAYOUT, Region, through
@@ -182,7 +182,7 @@ def _feed_forward(product: ir.Node) -> FoundSite | None:
 
 
 def _decomposed(name: str | None, activation: list[ir.Node]) -> str | None:
-    if len(activation) <= 1 or name in CHAINED:
+    if len(activation) <= 1 or has_formula(name):
         return None
     return f"{name or 'the activation'} is decomposed into {len(activation)} nodes: {listed(activation)}"
 

@@ -9,19 +9,13 @@ import pytest
 from ffn_export.core.activations import TABLE, Activation, by_name, tanh
 
 
-@pytest.mark.parametrize("link", ["Mul:y", "Mul:", "Mul:nan", "Mul:inf", "Mul", "Atann", "Softmax", "Elu", "square"])
-def test_a_chain_of_what_is_no_element_wise_operator(link: str) -> None:
-    with pytest.raises(ValueError, match=f"'{link}' in the chain of activation 'new': a chain has element-wise"):
-        Activation("new", chain=("Neg", link))
+def test_a_formula_of_what_is_no_element_wise_operator() -> None:
+    with pytest.raises(ValueError, match=r"^'Softmax\(x\)' in a formula: it has x, numbers"):
+        Activation("new", formula="Softmax(x)")
 
 
-def test_a_chain_that_begins_with_a_product_of_its_input_alone() -> None:
-    with pytest.raises(ValueError, match=r"'Mul:x' in the chain of activation 'new'.* after its first node 'Mul:x'$"):
-        Activation("new", chain=("Mul:x", "Tanh"))
-
-
-def test_neither_operator_nor_chain() -> None:
-    with pytest.raises(ValueError, match="activation 'new' names no operator and no chain"):
+def test_neither_operator_nor_formula() -> None:
+    with pytest.raises(ValueError, match="activation 'new' names no operator and has no formula"):
         Activation("new")
 
 
@@ -35,7 +29,7 @@ def test_a_module_without_a_formula() -> None:
     ("records", "what"),
     [
         ([Activation("one", ("Tanh",)), Activation("two", ("Tanh",))], "'Tanh'"),
-        ([Activation("one", chain=("Neg", "Exp")), Activation("two", chain=("Neg", "Exp"))], r"\('Neg', 'Exp'\)"),
+        ([Activation("one", formula="Exp(-x)"), Activation("two", formula="Exp(-x)")], r"'Exp\(-x\)'"),
         ([Activation("one", ("Tanh",)), Activation("two", ("Erf",), aliases=("one",))], "'one'"),
     ],
 )

@@ -33,12 +33,30 @@ def feed_forward(body: str, **options: str) -> FoundSite:
     return site
 
 
-def test_a_chain_is_read_in_its_order() -> None:
+def test_a_formula_is_read_with_what_belongs_to_it() -> None:
     both = "h = MatMul(x, w1) u = MatMul(x, wu)"
     two = f"{WEIGHTS}, float two = {{2}}"
     (apart,) = found(f"{both} a = Relu(h) b = Pow(u, two) g = Mul(b, a) y = MatMul(g, w2)", two)
-    (chain,) = found(f"{both} a = Relu(h) b = Pow(a, two) g = Mul(b, u) y = MatMul(g, w2)", two)
-    assert (apart.activation, chain.activation) == (None, "relu2")
+    (squared,) = found(f"{both} a = Relu(h) b = Pow(a, two) g = Mul(b, u) y = MatMul(g, w2)", two)
+    assert (apart.activation, squared.activation) == (None, "relu2")
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ("h = MatMul(x, w1) s = Add(h, b) r = Add(s, two) a = Relu(r)", "relu"),  # a bias in two parts
+        ("h = MatMul(x, w1) r = Reshape(h, rows) s = Add(b, r) a = Relu(s)", "relu"),
+        ("h = MatMul(x, w1) s = Relu(h) a = Add(s, two)", None),
+        ("h = MatMul(x, w1) s = Relu(h) a = Add(b, s)", None),
+        ('h = com.microsoft.FusedGemm<activation = "Relu">(x, w1) a = Add(h, two)', None),
+        ("h = MatMul(x, w1) s = Add(h, two) t = Sigmoid(s) a = Mul(s, t)", "silu"),
+        ("h = MatMul(x, w1) s = Add(h, two) t = Sigmoid(s) a = Mul(h, t)", None),
+        ("h = MatMul(x, w1) t = Sigmoid(h) s = Add(t, two) a = Mul(h, s)", None),
+    ],
+)
+def test_what_is_added_belongs_to_the_activation_unless_it_is_a_bias(body: str, name: str | None) -> None:
+    more = f"{WEIGHTS}, float two = {{2}}, int64[2] rows = {{-1, 16}}, float[16] b = {{{', '.join('1' * 16)}}}"
+    assert [site.activation for site in found(f"{body} y = MatMul(a, w2)", more)] == [name]
 
 
 @pytest.mark.parametrize(

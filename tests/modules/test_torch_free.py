@@ -39,6 +39,7 @@ def test_numpy_twin_needs_nothing_but_numpy() -> None:
     assert modules == {
         "ffn_export.modules.numpy_twin",
         "ffn_export.core.activations",
+        "ffn_export.core.formula",
         "ffn_export.core.lazy",
         "ffn_export.core.words",
     }

@@ -13,7 +13,8 @@ from functools import partial
 import numpy as np
 import onnx_ir as ir
 
-from ffn_export.core.activations import SQUARE, TABLE
+from ffn_export.core.activations import TABLE
+from ffn_export.core.formula import Term, parse
 from ffn_export.fusion.builder import BodyBuilder
 from ffn_export.fusion.functions import bodies
 from ffn_export.fusion.functions.bodies import Setting
@@ -114,9 +115,21 @@ class _Body:
             (y,) = bodies.write(self.op, _FORMULAS[name], [x], Setting(self._opset, ir.DataType.FLOAT), slope)
             return y
         known = TABLE[name]
-        for operator in known.chain or known.operators[:1]:
-            x = self.op.Mul(x, x) if operator == SQUARE else self.op.write(operator, x, **slope)
-        return x
+        return (
+            self._computed(parse(known.formula), x) if known.formula else self.op.write(known.operators[0], x, **slope)
+        )
+
+    def _computed(self, term: Term, x: ir.Value) -> ir.Value:
+        """Write a term of a formula of ``x``; a square as a product, which no runtime computes by a logarithm."""
+        if isinstance(term, float):
+            return self.op.constant(np.asarray(term, np.float32))
+        if isinstance(term, str):
+            return x
+        first, *others = term.inputs
+        y = self._computed(first, x)
+        if term.operator == "Pow" and others == [2]:
+            return self.op.Mul(y, y)
+        return self.op.write(term.operator, y, *(self._computed(each, x) for each in others))
 
     def _attention(self) -> ir.Value:
         heads, groups, size = self._number("num_heads"), self._number("kv_num_heads"), self._call.head_size

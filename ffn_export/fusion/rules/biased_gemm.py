@@ -13,11 +13,10 @@ import onnx_ir as ir
 from ffn_export.core.activations import LINKS, OPERATORS
 from ffn_export.fusion import constants, linear
 from ffn_export.fusion.activations import begins_activation
-from ffn_export.fusion.chains import squares, unscaled
 from ffn_export.fusion.region import Region, through
 from ffn_export.fusion.rule import Found, Rule, replacing, standard
 from ffn_export.fusion.sites import data_of, leads_to_a_product
-from ffn_export.fusion.views import inputs_of, is_one_of, is_standard
+from ffn_export.fusion.views import input_at, inputs_of, is_one_of, is_standard, orders, producer
 
 
 class BiasedGemm(Rule):
@@ -33,7 +32,7 @@ class BiasedGemm(Rule):
         if not is_activated and not is_standard(node, "Mul"):
             return None
         for value in inputs_of(node)[:2]:
-            layer = linear.read(through(unscaled(value)[0]), node.graph)
+            layer = linear.read(through(_unscaled(value)), node.graph)
             # No CPU kernel of ONNX Runtime takes bfloat16, so the plain nodes stay.
             if layer is None or layer.bias is None or value.dtype == ir.DataType.BFLOAT16:
                 continue
@@ -55,7 +54,7 @@ def _is_gating(node: ir.Node) -> bool:
 
 def _is_activation(node: ir.Node) -> bool:
     # A product that holds its activation marks a gated feed-forward like an activation does.
-    return begins_activation(node) or squares(node) or is_one_of(node, "FusedGemm")
+    return begins_activation(node) or _squares(node) or is_one_of(node, "FusedGemm")
 
 
 def _is_activated(value: ir.Value) -> bool:
@@ -64,3 +63,18 @@ def _is_activated(value: ir.Value) -> bool:
     if node is None or not region.grow(value, node.graph):
         return node is not None and _is_activation(node)
     return any(map(_is_activation, region.seen))
+
+
+def _squares(node: ir.Node) -> bool:
+    """Whether a node is a power of two, or a product of a value with itself."""
+    if node.op_type == "Pow":
+        return constants.number(input_at(node, 1)) == 2
+    return node.op_type == "Mul" and input_at(node, 0) is input_at(node, 1)
+
+
+def _unscaled(value: ir.Value) -> ir.Value:
+    """Return the factor of a product with a number; the value itself if it is none."""
+    for factor, other in orders(producer(value, "Mul")):
+        if constants.number(other) is not None and constants.number(factor) is None:
+            return factor
+    return value

@@ -1,0 +1,112 @@
+"""Recognise an activation that no single operator computes by its formula."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import onnx_ir as ir
+
+from ffn_export.core.formula import Call, Term, X, calls
+from ffn_export.fusion import constants
+from ffn_export.fusion.region import LAYOUT, through
+from ffn_export.fusion.views import inputs_of, is_one_of, is_standard, string_of
+
+_COMMUTATIVE = ("Add", "Equal", "Max", "Min", "Mul")
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What was read of a formula.
+
+    Attributes:
+        x: The input of the activation, or the ``FusedGemm`` that holds it; None before it is met.
+        nodes: Nodes that compute the formula.
+    """
+
+    x: ir.Value | ir.Node | None = None
+    nodes: frozenset[ir.Node] = frozenset()
+
+    def with_x(self, x: ir.Value | ir.Node) -> Iterator[_Read]:
+        """Yield this with the input, unless another value is the input."""
+        if self.x is None or self.x is x:
+            yield replace(self, x=x)
+
+
+def activation_inside(product: ir.Node) -> str:
+    """Return the activation that a ``FusedGemm`` holds."""
+    return string_of(product, "activation", "") or ""
+
+
+def computes(formula: Call, activated: Sequence[ir.Node], nodes: Sequence[ir.Node]) -> bool:
+    """Whether first products that hold an activation, and the nodes behind them, compute a formula and no more."""
+    every = {*activated, *nodes}
+    return bool(nodes) and any(read.nodes == every for read in _read(formula, nodes[-1].outputs[0], _Read()))
+
+
+def begins(formula: Call, node: ir.Node) -> bool:
+    """Whether a node reads the input of a formula that it computes with others, whose results only they read."""
+    ends, reached = [node], {node}
+    for _ in calls(formula):
+        for end in ends:
+            for read in _read(formula, end.outputs[0], _Read()):
+                inner = read.nodes - {end}
+                is_first = node in read.nodes and any(through(value, LAYOUT) is read.x for value in inputs_of(node))
+                if is_first and all(read.nodes.issuperset(_readers(each.outputs[0])) for each in inner):
+                    return True
+        ends = [each for end in ends for each in _readers(end.outputs[0]) if each not in reached]
+        reached.update(ends)
+    return False
+
+
+def _read(term: Term, value: ir.Value, before: _Read) -> Iterator[_Read]:
+    """Yield each way in which a value is a term of a formula, with what was read before."""
+    value = through(value, LAYOUT)
+    if isinstance(term, float):
+        number = constants.number(value)
+        if number is not None and abs(number - term) <= constants.relative_rounding(value) * abs(term):
+            yield before
+    elif isinstance(term, str):
+        yield from before.with_x(value)
+    elif (node := value.producer()) is not None:
+        found = replace(before, nodes=before.nodes | {node})
+        if is_one_of(node, "FusedGemm") and term == Call(activation_inside(node), (X,)):
+            yield from found.with_x(node)
+        inputs = inputs_of(node)
+        for terms in _spelled(term, node):
+            ways = [found] if len(terms) == len(inputs) else []
+            for each, given in zip(terms, inputs, strict=False):
+                ways = [further for way in ways for further in _read(each, given, way)]
+            yield from ways
+
+
+def _spelled(call: Call, node: ir.Node) -> Iterator[Sequence[Term]]:
+    """Yield what the inputs of a node are, in order, if it is a spelling of an operator."""
+    if not is_standard(node, node.op_type):
+        return
+    first, *others = call.inputs
+    number = others[0] if others and isinstance(others[0], float) else None
+    if node.op_type == call.operator:
+        yield call.inputs
+        if call.operator in _COMMUTATIVE and others:
+            yield (*others, first)
+    match call.operator, node.op_type:
+        case "Add", "Sub" if number is not None:
+            yield first, -number
+        case "Mul", "Div" if number:
+            yield first, 1 / number
+        case "Pow", "Mul" if number == 2 and len(set(node.inputs)) == 1:
+            yield first, first
+        case "Div", "Reciprocal" if first == 1:
+            yield (others[0],)
+        case "Reciprocal", "Div":
+            yield 1.0, first
+
+
+def _readers(value: ir.Value) -> Iterator[ir.Node]:
+    """Yield the nodes that read a value, also through nodes that only move it."""
+    for user, _ in value.uses():
+        if is_one_of(user, *LAYOUT):
+            yield from _readers(user.outputs[0])
+        else:
+            yield user

@@ -1,0 +1,114 @@
+"""Activations that no single operator computes have their name if their nodes compute their formula."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import pytest
+
+from ffn_export.core.activations import Activation
+from ffn_export.core.formula import parse
+from ffn_export.fusion import activations
+from ffn_export.fusion.formulas import begins, computes
+from tests.fusion.graphs import cast, model
+
+NUMBERS = "float half = {0.5}, float one = {1}, float two = {2}, float three = {3}, float four = {4}, float zero = {0}"
+SCALED = "x * Tanh(Softplus(2 * x))"
+SQUARED = "Sigmoid(x)**2 * x"
+SQUAREPLUS = "(x + Sqrt(x**2 + 4)) / 2"
+SHRUNK = "Where(LessOrEqual(Abs(x), 0.5), 0, x)"
+
+
+def is_read(formula: str, body: str) -> bool:
+    return computes(parse(formula), (), [*model(body, NUMBERS).graph])
+
+
+def test_a_node_that_begins_a_formula_begins_an_activation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new formula may begin with an operator that is no activation by itself."""
+    node = next(iter(model("a = Neg(x) y = Tanh(a)", NUMBERS).graph))
+    assert not activations.begins_activation(node)
+    monkeypatch.setattr(activations, "_FORMULAS", {"negated": parse("Tanh(-x)")})
+    assert activations.begins_activation(node)
+
+
+@pytest.mark.parametrize(
+    ("formula", "body"),
+    [
+        ("Softplus(-x)", "a = Neg(x) y = Softplus(a)"),
+        ("Exp(x**2)", "a = Pow(x, two) y = Exp(a)"),
+        ("Exp(x * x)", "a = Mul(x, x) y = Exp(a)"),
+        (SCALED, "a = Mul(two, x) b = Softplus(a) c = Tanh(b) y = Mul(x, c)"),
+        (SCALED, "a = Mul(x, two) b = Softplus(a) c = Tanh(b) y = Mul(c, x)"),
+        (SCALED, "a = Div(x, half) b = Softplus(a) c = Tanh(b) y = Mul(c, x)"),
+        (SQUARED, "a = Sigmoid(x) b = Mul(a, a) y = Mul(b, x)"),
+        (SQUAREPLUS, "a = Mul(x, x) b = Add(a, four) c = Sqrt(b) d = Add(x, c) y = Div(d, two)"),
+        (SQUAREPLUS, "a = Pow(x, two) b = Add(four, a) c = Sqrt(b) d = Add(c, x) y = Mul(half, d)"),
+        ("x - Tanh(x)", "a = Tanh(x) y = Sub(x, a)"),
+        ("Relu(x) - 1", "a = Relu(x) y = Sub(a, one)"),
+        ("x / (1 + Abs(x))", "a = Abs(x) b = Add(a, one) y = Div(x, b)"),
+        ("1 / Exp(x)", "a = Exp(x) y = Reciprocal(a)"),
+        ("Reciprocal(Exp(x))", "a = Exp(x) y = Div(one, a)"),
+        ("x * Sigmoid(2 * x) + x / 2", "a = Mul(x, two) b = Sigmoid(a) c = Mul(b, x) d = Mul(x, half) y = Add(d, c)"),
+        (SHRUNK, "a = Abs(x) b = LessOrEqual(a, half) y = Where(b, zero, x)"),
+    ],
+)
+def test_every_spelling(formula: str, body: str) -> None:
+    assert is_read(formula, body)
+
+
+@pytest.mark.parametrize(
+    ("formula", "body"),
+    [
+        ("Softplus(-x)", "a = Softplus(x) y = Neg(a)"),
+        ("Exp(x**2)", "a = Pow(x, three) y = Exp(a)"),
+        ("Exp(x**2)", "a = Mul(x, two) y = Exp(a)"),
+        (SCALED, "a = Mul(three, x) b = Softplus(a) c = Tanh(b) y = Mul(x, c)"),
+        (SCALED, "a = Div(x, two) b = Softplus(a) c = Tanh(b) y = Mul(x, c)"),
+        (SCALED, "a = Mul(two, x) b = Softplus(a) c = Tanh(b) y = Mul(a, c)"),
+        (SQUARED, "a = Sigmoid(x) b = Mul(a, x) y = Mul(b, x)"),
+        (SQUARED, "a = Sigmoid(x) b = Mul(a, a) y = Add(b, x)"),
+        (SQUARED, "a = Sigmoid(x) y = Mul(a, a)"),
+        (SQUAREPLUS, "a = Mul(x, x) b = Add(a, one) c = Sqrt(b) d = Add(x, c) y = Div(d, two)"),
+        (SQUAREPLUS, "a = Mul(x, x) b = Sub(a, four) c = Sqrt(b) d = Add(x, c) y = Div(d, two)"),
+        (SQUAREPLUS, "a = Mul(x, x) b = Add(a, four) c = Sqrt(b) d = Add(x, c) y = Div(two, d)"),
+        ("x - Tanh(x)", "a = Tanh(x) y = Sub(a, x)"),
+        ("x / (1 + Abs(x))", "a = Abs(x) b = Add(a, one) y = Div(b, x)"),
+        (SHRUNK, "a = Abs(x) b = LessOrEqual(a, half) y = Where(b, x, zero)"),
+        ("Tanh(x)", "a = Neg(x) y = Tanh(a)"),  # one more node
+    ],
+)
+def test_another_function(formula: str, body: str) -> None:
+    assert not is_read(formula, body)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("a = Neg(x) b = Tanh(a) y = Mul(b, b)", True),
+        ("a = Neg(x) b = Identity(a) c = Tanh(b) y = Pow(c, two)", True),
+        ("a = Neg(x) b = Tanh(a) c = Mul(b, b) y = Exp(c)", True),
+        ("a = Neg(x) y = Tanh(a)", False),
+        ("a = Neg(x) b = Tanh(a) y = Exp(b)", False),
+        ("a = Neg(x) b = Tanh(a) c = Mul(b, b) y = Add(a, c)", False),  # another node reads one of it
+    ],
+)
+def test_the_node_that_begins_a_formula(body: str, expected: bool) -> None:
+    assert begins(parse("Tanh(-x)**2"), next(iter(model(body, NUMBERS).graph))) is expected
+
+
+def test_each_node_that_reads_the_input_begins_the_formula() -> None:
+    graph = [*model("a = Mul(x, x) b = Add(a, four) c = Sqrt(b) d = Add(x, c) y = Div(d, two)", NUMBERS).graph]
+    assert [begins(parse(SQUAREPLUS), node) for node in graph] == [True, False, False, True, False]
+
+
+def test_a_number_that_half_precision_rounded() -> None:
+    half = cast(model("a = Mul(x, k) y = Tanh(a)", "float k = {1.702}"), ir.DataType.FLOAT16)
+    assert computes(parse("Tanh(1.702 * x)"), (), [*half.graph])
+    assert not computes(parse("Tanh(1.71 * x)"), (), [*half.graph])
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [("Relu(x)**2", (("", "Relu"),)), ("Exp(x**2)", ()), (SCALED, ()), (SQUARED, ()), ("Sqrt(x + 1)", ())],
+)
+def test_operators_that_alone_read_the_product(formula: str, expected: tuple[tuple[str, str], ...]) -> None:
+    assert Activation("new", formula=formula).after_product == expected
