@@ -30,7 +30,7 @@ def test_operators_come_from_the_outside() -> None:
 
 @pytest.mark.parametrize(
     "formula",
-    ["y", "Elu(x)", "Tanh(x, 1)", "x.Tanh()", "x % 2", "+x", "Tanh(2)", "x if x else 1", "'x' * 2", "1e999 * x"],
+    ["y", "a", "Elu(x)", "Tanh(x, 1)", "x.Tanh()", "x % 2", "+x", "Tanh(2)", "x if x else 1", "'x' * 2", "1e999 * x"],
 )
 def test_what_is_no_element_wise_operator(formula: str) -> None:
     with pytest.raises(ValueError, match="in a formula: it has x, numbers"):

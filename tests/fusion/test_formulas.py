@@ -73,6 +73,7 @@ def test_every_spelling(formula: str, body: str) -> None:
         ("x - Tanh(x)", "a = Tanh(x) y = Sub(a, x)"),
         ("x / (1 + Abs(x))", "a = Abs(x) b = Add(a, one) y = Div(b, x)"),
         (SHRUNK, "a = Abs(x) b = LessOrEqual(a, half) y = Where(b, x, zero)"),
+        ("Exp(x**3)", "a = Mul(x, x) y = Exp(a)"),
         ("Tanh(x)", "a = Neg(x) y = Tanh(a)"),  # one more node
     ],
 )
@@ -93,6 +94,21 @@ def test_another_function(formula: str, body: str) -> None:
 )
 def test_the_node_that_begins_a_formula(body: str, expected: bool) -> None:
     assert begins(parse("Tanh(-x)**2"), next(iter(model(body, NUMBERS).graph))) is expected
+
+
+@pytest.mark.parametrize(
+    ("formula", "rest", "expected"),
+    [
+        ("Relu(x)**2", "y = Mul(g, g)", True),
+        ("Tanh(x)**2", "y = Mul(g, g)", False),
+        ("Relu(x)**2", "y = Add(g, g)", False),
+        ("x * Relu(x)", "y = Mul(x, g)", False),  # x is not what the product holds
+    ],
+)
+def test_a_first_product_that_holds_an_operator(formula: str, rest: str, expected: bool) -> None:
+    gemm = 'g = com.microsoft.FusedGemm<activation = "Relu">(x, w)'
+    first, *nodes = model(f"{gemm} {rest}", f"float[8,8] w = {{{', '.join('0' * 64)}}}").graph
+    assert computes(parse(formula), [first], nodes) is expected
 
 
 def test_each_node_that_reads_the_input_begins_the_formula() -> None:
