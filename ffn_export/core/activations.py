@@ -102,10 +102,11 @@ def by_name(activations: Iterable[Activation]) -> Mapping[str, Activation]:
     table: dict[str, Activation] = {}
     taken: dict[object, str] = {}
     for each in activations:
-        formulas = [each.formula] if each.formula else []
-        for what in (each.name, *each.aliases, *each.operators, *formulas):
+        known: dict[object, str] = {what: what for what in (each.name, *each.aliases, *each.operators)}
+        known |= {parse(each.formula): each.formula} if each.formula else {}
+        for what, text in known.items():
             if what in taken:
-                raise ValueError(f"{what!r} stands for two activations, {taken[what]!r} and {each.name!r}: keep one")
+                raise ValueError(f"{text!r} stands for two activations, {taken[what]!r} and {each.name!r}: keep one")
             taken[what] = each.name
         table[each.name] = each
     return MappingProxyType(table)

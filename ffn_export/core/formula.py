@@ -68,6 +68,8 @@ def parse(formula: str) -> Call:
         raise ValueError(f"the formula {formula!r} is no expression of Python") from error
     except (ArithmeticError, TypeError) as error:  # a power may be complex
         raise ValueError(f"the formula {formula!r} has a number that is none: {error}") from error
+    except RecursionError as error:
+        raise ValueError("the formula is too long") from error
     if not isinstance(term, Call):
         raise ValueError(f"the formula {formula!r} has no operator")
     return term
@@ -85,8 +87,8 @@ def _term(node: ast.expr) -> Term:
     match node:
         case ast.Name(id=name) if name == X:
             return X
-        case ast.Constant(value=int() | float() as number) if math.isfinite(number):
-            return float(number)
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return _finite(float(number))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             inner = _term(operand)
             return -inner if isinstance(inner, float) else Call("Neg", (inner,))
@@ -106,13 +108,20 @@ def _joined(sign: type[ast.operator], left: Term, right: Term) -> Term:
     """Return two terms under a sign, in the form that stands for all of their spellings."""
     name, compute = _SIGNS[sign]
     if isinstance(left, float) and isinstance(right, float):
-        return float(compute(left, right))
+        return _finite(float(compute(left, right)))
     if isinstance(right, float) and name == "Sub":
         return Call("Add", (left, -right))
     if isinstance(right, float) and name == "Div":
-        return Call("Mul", (left, 1 / right))
+        return Call("Mul", (left, _finite(1 / right)))
     if isinstance(left, float) and name in ("Add", "Mul"):
         return Call(name, (right, left))
     if left == right and name == "Mul":
         return Call("Pow", (left, 2.0))
     return Call(name, (left, right))
+
+
+def _finite(number: float) -> float:
+    """Return a number, unless it is beyond the range of float64."""
+    if not math.isfinite(number):
+        raise OverflowError(f"{number} is not finite")
+    return number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import onnx_ir as ir
 
@@ -19,17 +19,20 @@ FUSED_GEMM = {each.operators[0]: each.alpha for each in TABLE.values() if each.i
 _SLOPES = {operator: _BY_OPERATOR[operator].alpha or 0.0 for operator in ("Swish", "com.microsoft::QuickGelu")}
 
 
-def activation_name(activated: Sequence[ir.Node], nodes: Sequence[ir.Node]) -> str | None:
+def activation_name(
+    activated: Sequence[ir.Node], nodes: Sequence[ir.Node], biases: Collection[ir.Node] = ()
+) -> str | None:
     """Name the activation of a feed-forward.
 
     Args:
         activated: First products that hold the activation (``FusedGemm``).
         nodes: Further nodes of the activation.
+        biases: Sums with a bias before them. One of a number may belong to the activation: ``x * Relu(x + 3)``.
 
     Returns:
         The name in the reference modules, or None if it is another function.
     """
-    written = next((name for name, formula in _FORMULAS.items() if computes(formula, activated, nodes)), None)
+    written = next((name for name, formula in _FORMULAS.items() if computes(formula, activated, nodes, biases)), None)
     if written is None and len(activated) + len(nodes) == 1:
         return operator_activation(nodes[0]) if nodes else _name(activation_inside(activated[0]))
     return written or _decomposed_swish(nodes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import onnx_ir as ir
@@ -13,6 +13,8 @@ from ffn_export.fusion.region import LAYOUT, through
 from ffn_export.fusion.views import inputs_of, is_one_of, is_standard, string_of
 
 _COMMUTATIVE = ("Add", "Equal", "Max", "Min", "Mul")
+# What may stand between two nodes of a formula that reads its input more than once: the others move numbers.
+_STILL = ("Cast", "Dropout", "Identity")
 
 
 @dataclass(frozen=True)
@@ -22,10 +24,18 @@ class _Read:
     Attributes:
         x: The input of the activation, or the ``FusedGemm`` that holds it; None before it is met.
         nodes: Nodes that compute the formula.
+        movers: Operators that may stand between them.
     """
 
     x: ir.Value | ir.Node | None = None
     nodes: frozenset[ir.Node] = frozenset()
+    movers: Sequence[str] = LAYOUT
+
+    @classmethod
+    def none(cls, formula: Call) -> _Read:
+        """Return what is read of a formula at first."""
+        times = sum(call.inputs.count(X) for call in calls(formula))
+        return cls(movers=LAYOUT if times == 1 else _STILL)
 
     def with_x(self, x: ir.Value | ir.Node) -> Iterator[_Read]:
         """Yield this with the input, unless another value is the input."""
@@ -38,10 +48,20 @@ def activation_inside(product: ir.Node) -> str:
     return string_of(product, "activation", "") or ""
 
 
-def computes(formula: Call, activated: Sequence[ir.Node], nodes: Sequence[ir.Node]) -> bool:
-    """Whether first products that hold an activation, and the nodes behind them, compute a formula and no more."""
+def computes(
+    formula: Call, activated: Sequence[ir.Node], nodes: Sequence[ir.Node], biases: Collection[ir.Node] = ()
+) -> bool:
+    """Whether nodes compute a formula and no more.
+
+    Args:
+        formula: The formula.
+        activated: First products that hold an activation.
+        nodes: The nodes behind them; the last one ends the formula.
+        biases: Sums before them, which may belong to the formula.
+    """
+    ways = _read(formula, nodes[-1].outputs[0], _Read.none(formula)) if nodes else ()
     every = {*activated, *nodes}
-    return bool(nodes) and any(read.nodes == every for read in _read(formula, nodes[-1].outputs[0], _Read()))
+    return any(read.nodes >= every and read.nodes <= every.union(biases) for read in ways)
 
 
 def begins(formula: Call, node: ir.Node) -> bool:
@@ -49,22 +69,25 @@ def begins(formula: Call, node: ir.Node) -> bool:
     ends, reached = [node], {node}
     for _ in calls(formula):
         for end in ends:
-            for read in _read(formula, end.outputs[0], _Read()):
+            for read in _read(formula, end.outputs[0], _Read.none(formula)):
                 inner = read.nodes - {end}
-                is_first = node in read.nodes and any(through(value, LAYOUT) is read.x for value in inputs_of(node))
+                given = (through(value, read.movers) for value in inputs_of(node))
+                is_first = node in read.nodes and any(value is read.x for value in given)
                 if is_first and all(read.nodes.issuperset(_readers(each.outputs[0])) for each in inner):
                     return True
-        ends = [each for end in ends for each in _readers(end.outputs[0]) if each not in reached]
+        following = (each for end in ends for each in _readers(end.outputs[0]))
+        ends = [each for each in following if each.outputs and each not in reached]
         reached.update(ends)
     return False
 
 
 def _read(term: Term, value: ir.Value, before: _Read) -> Iterator[_Read]:
     """Yield each way in which a value is a term of a formula, with what was read before."""
-    value = through(value, LAYOUT)
+    value = through(value, before.movers)
     if isinstance(term, float):
         number = constants.number(value)
-        if number is not None and abs(number - term) <= constants.relative_rounding(value) * abs(term):
+        slack = 0.0 if constants.is_exact(term) else constants.relative_rounding(value)
+        if number is not None and abs(number - term) <= slack * abs(term):
             yield before
     elif isinstance(term, str):
         yield from before.with_x(value)
@@ -76,7 +99,7 @@ def _read(term: Term, value: ir.Value, before: _Read) -> Iterator[_Read]:
         for terms in _spelled(term, node):
             ways = [found] if len(terms) == len(inputs) else []
             for each, given in zip(terms, inputs, strict=False):
-                ways = [further for way in ways for further in _read(each, given, way)]
+                ways = list(dict.fromkeys(further for way in ways for further in _read(each, given, way)))
             yield from ways
 
 
@@ -107,6 +130,7 @@ def _readers(value: ir.Value) -> Iterator[ir.Node]:
     """Yield the nodes that read a value, also through nodes that only move it."""
     for user, _ in value.uses():
         if is_one_of(user, *LAYOUT):
-            yield from _readers(user.outputs[0])
+            for moved in user.outputs:
+                yield from _readers(moved)
         else:
             yield user

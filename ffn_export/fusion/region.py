@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -83,7 +83,18 @@ class Region:
     def shaped(self) -> list[ir.Node]:
         """The computing nodes without sums with a bias, in topological order."""
         # ``computing`` is in reading order: from the end backwards.
-        return [node for node in self.computing if not self._adds_bias(node)][::-1]
+        biases = self.biases
+        return [node for node in self.computing if node not in biases][::-1]
+
+    @property
+    def biases(self) -> Collection[ir.Node]:
+        """The nodes that add a given value to a first product, before anything else is computed of it."""
+        plain = {node for node in self.firsts if not is_one_of(node, "FusedGemm")}
+        found: set[ir.Node] = set()
+        sums = [node for node in self.computing if is_one_of(node, "Add")]
+        for _ in sums:
+            found.update(node for node in sums if node not in found and self._adds_to(node, plain | found))
+        return found
 
     @property
     def is_gated(self) -> bool:
@@ -100,17 +111,9 @@ class Region:
     def _is_gating(self, node: ir.Node) -> bool:
         return is_one_of(node, "Mul") and not self._reads_given(node)
 
-    def _adds_bias(self, node: ir.Node) -> bool:
-        """Whether a node adds a given value to a first product, before anything else is computed of it."""
-        sums = orders(node) if is_one_of(node, "Add") else ()
-        return any(self.is_given(given) and self._is_affine(value) for value, given in sums)
-
-    def _is_affine(self, value: ir.Value) -> bool:
-        """Whether a value is a first product that holds no activation, with or without a bias."""
-        node = through(value).producer()
-        if node is None or is_one_of(node, "FusedGemm"):
-            return False
-        return node in self.firsts or self._adds_bias(node)
+    def _adds_to(self, node: ir.Node, before: Collection[ir.Node]) -> bool:
+        """Whether a node adds a given value to the result of one of some nodes."""
+        return any(self.is_given(given) and through(value).producer() in before for value, given in orders(node))
 
     def _reads_given(self, node: ir.Node) -> bool:
         return any(value is not None and self.is_given(value) for value in node.inputs)

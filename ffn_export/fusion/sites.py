@@ -166,7 +166,7 @@ def _feed_forward(product: ir.Node) -> FoundSite | None:
     activated = [n for n in firsts if n.op_type == "FusedGemm"]
     if not activation and not activated and not gated:
         return None
-    name = activation_name(activated, activation)
+    name = activation_name(activated, activation, region.biases)
     bias = _bias_after(product)
     nodes = (*firsts, *reversed(region.computing), product, *([bias] if bias is not None else []))
     return FoundSite(
@@ -176,7 +176,7 @@ def _feed_forward(product: ir.Node) -> FoundSite | None:
         gated=gated,
         d_model=second[1],
         d_ff=second[0],
-        decomposed=_decomposed(name, activation),
+        decomposed=_decomposed(name, [*activated, *activation]),
         between=tuple(reversed(region.computing)),
     )
 

@@ -166,7 +166,7 @@ class Entry:
         elif not (self.is_bundle or self.spec in PRESETS or ":" in self.spec):
             raise UsageError(
                 f"no preset, file or bundle is named {self.spec!r};{did_you_mean(self.spec, PRESETS)} write a preset, "
-                "package.module:factory, hf:DIR, an .onnx file or the directory of a bundle"
+                "package.module:factory, hf:DIR, a .pt2 or .onnx file, or the directory of a bundle"
             )
         if self.dtypes and (self.is_file or self.is_bundle):
             raise UsageError("dtypes are for a PyTorch source: leave them out for a file or a bundle")

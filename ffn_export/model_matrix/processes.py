@@ -84,7 +84,8 @@ class Processes:
             self._pools.pop().shutdown(cancel_futures=True)
 
     def close(self) -> None:
-        """Do nothing: no process outlives the driver's threads."""
+        """End the processes that an interrupt left."""
+        self.rest()
 
 
 def _start(parent: int, memory: int) -> None:

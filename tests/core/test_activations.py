@@ -29,7 +29,7 @@ def test_a_module_without_a_formula() -> None:
     ("records", "what"),
     [
         ([Activation("one", ("Tanh",)), Activation("two", ("Tanh",))], "'Tanh'"),
-        ([Activation("one", formula="Exp(-x)"), Activation("two", formula="Exp(-x)")], r"'Exp\(-x\)'"),
+        ([Activation("one", formula="Exp(x * x)"), Activation("two", formula="Exp(x**2)")], r"'Exp\(x\*\*2\)'"),
         ([Activation("one", ("Tanh",)), Activation("two", ("Erf",), aliases=("one",))], "'one'"),
     ],
 )

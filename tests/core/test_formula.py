@@ -30,7 +30,7 @@ def test_operators_come_from_the_outside() -> None:
 
 @pytest.mark.parametrize(
     "formula",
-    ["y", "a", "Elu(x)", "Tanh(x, 1)", "x.Tanh()", "x % 2", "+x", "Tanh(2)", "x if x else 1", "'x' * 2", "1e999 * x"],
+    ["y", "a", "Elu(x)", "Tanh(x, 1)", "x.Tanh()", "x % 2", "+x", "Tanh(2)", "x if x else 1", "'x' * 2", "True * x"],
 )
 def test_what_is_no_element_wise_operator(formula: str) -> None:
     with pytest.raises(ValueError, match="in a formula: it has x, numbers"):
@@ -45,6 +45,10 @@ def test_what_is_no_element_wise_operator(formula: str) -> None:
         ("2 + 3", "has no operator"),
         ("x + 1 / 0", "division by zero"),
         ("x + (-8) ** 0.5", "a number that is none"),
+        ("1e999 * x", "inf is not finite"),
+        ("x * (1e308 * 10)", "inf is not finite"),
+        ("x / 1e-320", "inf is not finite"),
+        ("x" + " + x" * 5000, "is too long"),
     ],
 )
 def test_what_is_no_formula(formula: str, said: str) -> None:

@@ -11,7 +11,8 @@ from ffn_export.fusion import activations
 from ffn_export.fusion.formulas import begins, computes
 from tests.fusion.graphs import cast, model
 
-NUMBERS = "float half = {0.5}, float one = {1}, float two = {2}, float three = {3}, float four = {4}, float zero = {0}"
+_VALUES = {"zero": 0, "half": 0.5, "one": 1, "near_two": 1.9999999, "two": 2, "three": 3, "four": 4}
+NUMBERS = ", ".join(f"float {name} = {{{value}}}" for name, value in _VALUES.items())
 SCALED = "x * Tanh(Softplus(2 * x))"
 SQUARED = "Sigmoid(x)**2 * x"
 SQUAREPLUS = "(x + Sqrt(x**2 + 4)) / 2"
@@ -74,6 +75,9 @@ def test_every_spelling(formula: str, body: str) -> None:
         ("x / (1 + Abs(x))", "a = Abs(x) b = Add(a, one) y = Div(b, x)"),
         (SHRUNK, "a = Abs(x) b = LessOrEqual(a, half) y = Where(b, x, zero)"),
         ("Exp(x**3)", "a = Mul(x, x) y = Exp(a)"),
+        ("Exp(x**2)", "a = Pow(x, near_two) y = Exp(a)"),
+        ("x * Tanh(x)", "a = Tanh(x) b = Transpose(a) y = Mul(x, b)"),
+        ("x * Tanh(x)", "b = Transpose(x) a = Tanh(b) y = Mul(x, a)"),
         ("Tanh(x)", "a = Neg(x) y = Tanh(a)"),  # one more node
     ],
 )
@@ -109,6 +113,30 @@ def test_a_first_product_that_holds_an_operator(formula: str, rest: str, expecte
     gemm = 'g = com.microsoft.FusedGemm<activation = "Relu">(x, w)'
     first, *nodes = model(f"{gemm} {rest}", f"float[8,8] w = {{{', '.join('0' * 64)}}}").graph
     assert computes(parse(formula), [first], nodes) is expected
+
+
+def test_a_sum_with_a_number_may_be_a_bias_or_belong_to_the_formula() -> None:
+    bias, *nodes = model("a = Add(x, three) b = Relu(a) y = Mul(b, x)", NUMBERS).graph
+    shifted, plain = parse("x * Relu(x + 3)"), parse("Relu(x)**2")
+    assert computes(shifted, (), nodes, [bias])
+    assert not computes(shifted, (), nodes)
+    bias, *nodes = model("a = Add(x, three) b = Relu(a) y = Mul(b, b)", NUMBERS).graph
+    assert computes(plain, (), nodes, [bias])
+
+
+def test_a_reader_without_a_result() -> None:
+    graph = model("a = Neg(x) y = Tanh(a)", NUMBERS).graph
+    graph.append(ir.Node("my", "Print", [graph[0].outputs[0]], num_outputs=0))
+    assert not begins(parse("Tanh(-x)**2"), graph[0])
+
+
+def test_equal_operands_are_read_once() -> None:
+    """Each level in both orders would be 2^(2^n) ways."""
+    body = "a = Add(x, x) b = Add(a, a) c = Add(b, b) d = Add(c, c) e = Add(d, d) y = Add(e, e)"
+    term = "x + x"
+    for _ in range(5):
+        term = f"({term}) + ({term})"
+    assert is_read(term, body)
 
 
 def test_each_node_that_reads_the_input_begins_the_formula() -> None:
