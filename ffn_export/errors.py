@@ -28,9 +28,9 @@ _SHELL = [False]
 
 
 @contextmanager
-def for_the_shell() -> Iterator[None]:
-    """Let messages name the options of the command line."""
-    before, _SHELL[0] = _SHELL[0], True
+def for_the_shell(*, is_shell: bool = True) -> Iterator[None]:
+    """Let messages name the options of the command line; or within it, as for the keys of a file, those of Python."""
+    before, _SHELL[0] = _SHELL[0], is_shell
     try:
         yield
     finally:

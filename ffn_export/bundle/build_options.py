@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TypedDict
 
 import onnx_ir as ir
 
+from ffn_export.core.checked_numbers import check_seed, written
 from ffn_export.errors import UsageError
-from ffn_export.exporter.capture import DEFAULT_OPSET
+from ffn_export.exporter.capture import DEFAULT_OPSET, check_opset
 from ffn_export.fusion.forms import Forms
 from ffn_export.fusion.functions.contract import DOMAIN
-from ffn_export.fusion.report import SiteKind
+from ffn_export.fusion.report import SiteKind, check_required
 from ffn_export.fusion.targets import NATIVE
 from ffn_export.latency.gate import check_ratio
 from ffn_export.parity.judging.tolerances import check_budget
@@ -53,7 +56,8 @@ class BuildOptions:
             native kernels by timing; None does not tune. Excludes ``quantization`` and ``precision``.
 
     Raises:
-        UsageError: If the ratio or the budget is not a finite number above 0, a fast build is to time something, a
+        ExportError: If the opset is not supported.
+        UsageError: If a number is out of its range, a kind of site is unknown, a fast build is to time something, a
             precision is unknown, for another target, or without the budget that it needs, or weights are to be shared
             that a provider copies anyway.
     """
@@ -85,6 +89,14 @@ class BuildOptions:
             self._check_precision(self.precision)
         elif self.target == NATIVE:
             object.__setattr__(self, "precision", FLOAT32.precision)
+        check_seed(self.seed)
+        check_opset(self.opset)
+        check_required(self.require_fusion)
+        if not isinstance(self.bench_budget, Real) or not 0 <= self.bench_budget < math.inf:
+            raise UsageError(
+                f"bench_budget of {written(self.bench_budget)} is no time: take a finite number of seconds, 0 to time "
+                "nothing"
+            )
         if self.max_ratio is not None:
             check_ratio(self.max_ratio)
         if self.fast and (self.max_ratio is not None or self.tuning is not None):

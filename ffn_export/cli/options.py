@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from ffn_export.cli.state import State
-from ffn_export.errors import UsageError, did_you_mean
+from ffn_export.core.checked_numbers import LARGEST_SEED
 from ffn_export.runtimes.listed import LISTED
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -95,20 +95,14 @@ def or_none(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...])
     return values or None
 
 
-def _parse_required(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
-    from ffn_export.fusion.report import KINDS
+def _parse_required(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[Any, int]:
+    from ffn_export.fusion.report import check_required
 
-    required: dict[str, int] = {}
+    required: dict[Any, int] = {}
     for value in (each.strip() for listed in values for each in listed.split(",")):
         kind, _, count = value.partition("=")
-        if kind not in KINDS:
-            raise UsageError(
-                f"--require-fusion {value}: unknown kind {kind!r};{did_you_mean(kind, KINDS)} "
-                f"known are {', '.join(KINDS)}"
-            )
-        if not count.isdecimal() or int(count) == 0:
-            raise UsageError(f"--require-fusion {value}: write KIND=N with 1 or more, as in feed_forward=12")
-        required[kind] = int(count)
+        required[kind] = int(count) if count.isdecimal() else 0
+        check_required(required)
     return required
 
 
@@ -176,7 +170,7 @@ _source_options = several(
         help="Precision; mixed computes matrix products in float16 and the rest in float32.",
     ),
     click.option("--keep-io", is_flag=True, help="Keep the graph's inputs and outputs in float32."),
-    click.option("--seed", type=Whole(0, 2**63 - 1), help="Seed of the weights and of the drawn inputs."),
+    click.option("--seed", type=Whole(0, LARGEST_SEED), help="Seed of the weights and of the drawn inputs."),
     click.option(
         "--task",
         metavar="NAME",

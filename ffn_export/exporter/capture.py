@@ -40,6 +40,19 @@ DEFAULT_OPSET = 20
 LOWEST_OPSET = 18  # asked for less, torch's exporter writes 18 with only a log line
 
 
+def check_opset(opset: int) -> None:
+    """Check that torch's exporter writes an opset.
+
+    Raises:
+        ExportError: If it does not.
+    """
+    highest = onnx.defs.onnx_opset_version()
+    if not isinstance(opset, int) or not LOWEST_OPSET <= opset <= highest:
+        raise ExportError(
+            f"opset {opset!r} is not written by torch's exporter here: use --opset {LOWEST_OPSET} to {highest}"
+        )
+
+
 def capture(source: Source, opset: int) -> tuple[torch.export.ExportedProgram, ir.Model]:
     """Trace the source and translate it.
 
@@ -49,11 +62,7 @@ def capture(source: Source, opset: int) -> tuple[torch.export.ExportedProgram, i
     Raises:
         ExportError: If ``forward`` fails, a requested size is not taken, or the opset is not supported.
     """
-    highest = onnx.defs.onnx_opset_version()
-    if not isinstance(opset, int) or not LOWEST_OPSET <= opset <= highest:
-        raise ExportError(
-            f"opset {opset!r} is not written by torch's exporter here: use --opset {LOWEST_OPSET} to {highest}"
-        )
+    check_opset(opset)
     with evaluation_mode(source.module), experts.as_products(source.module), quiet(), torch.no_grad():
         result = _run(source)
         check_result(result)

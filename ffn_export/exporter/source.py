@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch.nn.parameter import is_lazy
 
+from ffn_export.core.checked_numbers import check_seed
 from ffn_export.core.drawing import draw_all, trace_sizes
 from ffn_export.core.one_line import first_line
 from ffn_export.core.tensor_spec import InputSpecs, TensorSpec, parse_inputs
@@ -315,10 +316,9 @@ def _seeded(seed: int) -> Iterator[None]:
     """Seed Python's, NumPy's and torch's global generators for a factory, and restore them afterwards.
 
     Raises:
-        UsageError: If the seed is not a 64-bit whole number.
+        UsageError: If the seed is no whole number from 0 to 2**63 - 1.
     """
-    if not isinstance(seed, int) or not -(2**63) <= seed < 2**64:
-        raise UsageError(f"seed must be a whole number of 64 bits, got {seed!r}")
+    check_seed(seed)
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - factories draw from the global generator
     # Before CUDA is initialised, torch only records the seed, so nothing needs to be restored.
     in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch leaves it untyped

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, get_args
 
 from ffn_export.core.plain_data import PlainData
 from ffn_export.core.shown import Shown
-from ffn_export.errors import UsageError
+from ffn_export.errors import UsageError, did_you_mean
 
 SiteKind = Literal["feed_forward", "norm", "residual_norm"]
 SiteStatus = Literal["rewritten", "already optimal", "kept", "refused", "rolled back"]
@@ -19,6 +19,22 @@ SITE_STATUSES: tuple[SiteStatus, ...] = get_args(SiteStatus)
 
 # Version of the stored format, increased by every change that a reader must know.
 FORMAT = 2
+
+
+def check_required(required: Mapping[SiteKind, int]) -> None:
+    """Check that kinds of sites are known, and that one or more of each are required.
+
+    Raises:
+        UsageError: If not.
+    """
+    if not isinstance(required, Mapping):
+        raise UsageError(f"require_fusion is a mapping of kinds of sites to numbers, got {required!r}")
+    for kind, count in required.items():
+        if kind not in KINDS:
+            meant = did_you_mean(kind, KINDS)
+            raise UsageError(f"--require-fusion names an unknown kind {kind!r};{meant} known are {', '.join(KINDS)}")
+        if not isinstance(count, int) or count < 1:
+            raise UsageError(f"--require-fusion of {kind} needs a number of 1 or more, as in feed_forward=12")
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 
+from ffn_export.core.checked_numbers import is_positive, written
 from ffn_export.errors import UsageError
 from ffn_export.latency.result import LatencyResult
 
@@ -17,8 +17,8 @@ def check_ratio(max_ratio: float) -> None:
     Raises:
         UsageError: If it is not.
     """
-    if not 0 < max_ratio < math.inf:
-        raise UsageError(f"a largest ratio of {max_ratio:g} is no gate: take a finite number above 0")
+    if not is_positive(max_ratio):
+        raise UsageError(f"a largest ratio of {written(max_ratio)} is no gate: take a finite number above 0")
 
 
 def not_timed(result: LatencyResult, asked: Collection[str]) -> str | None:

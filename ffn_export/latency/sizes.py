@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from ffn_export.core.checked_numbers import check_tokens
 from ffn_export.core.drawing import fit_sizes
 from ffn_export.core.tensor_spec import TensorSpec, merge_dims, token_inputs
 from ffn_export.errors import UsageError
@@ -28,10 +29,9 @@ def asked_sizes(
         raise UsageError("sizes and tokens both say what is timed: give one of them")
     if tokens is None:
         return sizes if sizes is not None else default_sizes(specs, example)
+    check_tokens(tokens)
     if not merge_dims(specs):
         raise UsageError("no axis of the inputs is symbolic, so there is one size: leave the tokens out")
-    if min(tokens, default=1) < 1:
-        raise UsageError(f"{min(tokens)} tokens cannot be timed: take 1 or more")
     return [token_sizes(specs, count) for count in tokens]
 
 

@@ -14,12 +14,14 @@ from ffn_export.bundle.build_options import BuildOptions, GivenBuildOptions
 from ffn_export.bundle.manifest import MANIFEST
 from ffn_export.bundle.publish import place
 from ffn_export.core import plain_file
+from ffn_export.core.checked_numbers import check_tokens
 from ffn_export.core.tensor_spec import parse_inputs
-from ffn_export.errors import FfnExportError, UsageError, did_you_mean
+from ffn_export.errors import ExportError, FfnExportError, UsageError, did_you_mean, for_the_shell
 from ffn_export.exporter.capture import DEFAULT_OPSET
 from ffn_export.exporter.hugging_face.model import PREFIX as HUGGING_FACE
 from ffn_export.exporter.precision import PRECISIONS
 from ffn_export.exporter.trust import EXPORTED_PROGRAM
+from ffn_export.fusion.forms.choice import in_use
 from ffn_export.fusion.targets import get_target
 from ffn_export.modules.presets import PRESETS
 from ffn_export.quantization.options import QuantizationOptions
@@ -108,7 +110,14 @@ class Entry:
     @property
     def tune_options(self) -> TuneOptions | None:
         """Options of the tuning; None for another action."""
-        return TuneOptions(**self.tuning) if self.action == "tune" else None
+        return self._tuning if self.action == "tune" else None
+
+    @property
+    def _tuning(self) -> TuneOptions:
+        try:
+            return TuneOptions(**self.tuning)
+        except UsageError as error:
+            raise UsageError(f"tuning: {error}") from error
 
     def build_options(self, target: str, runtimes: Sequence[str] | None, threads: int) -> BuildOptions:
         """Return the options of a build for one target."""
@@ -139,9 +148,12 @@ class Entry:
         if not self.targets:
             raise UsageError("targets are empty: name one, or leave the key out")
         get_runtimes(self.runtimes)
+        _ = self._tuning  # checked for every action, since it may stand above models of another
+        if self.tokens:
+            check_tokens(self.tokens)
         parse_inputs(self.given_inputs or ())
         for target in self.targets:
-            get_target(target)
+            in_use(self.forms, get_target(target))
             self.build_options(target, self.runtimes or None, 1)
         for name in ("", *self.processors):
             place(Path(), f"{self.called}{name}")
@@ -213,14 +225,23 @@ def _entries(where: str, content: Mapping[str, Any], folder: Path) -> list[Entry
         if isinstance(model["spec"], str):
             here += f", {model['spec']}"
         try:
-            entry = _located(msgspec.convert({**common, **model}, Entry), folder)
-            entry.validate()
+            _check_tables(here, {**common, **model})
+            with for_the_shell(is_shell=False):
+                entry = _located(msgspec.convert({**common, **model}, Entry), folder)
+                entry.validate()
         except msgspec.ValidationError as error:
             raise UsageError(f"{here}: {error}".replace(" - at `$.", ": `").replace("`$.", "`")) from error
-        except (UsageError, TypeError) as error:  # TypeError: an unknown key of `tuning`
+        except (UsageError, ExportError) as error:
             raise UsageError(f"{here}: {error}") from error
         entries.append(entry)
     return entries
+
+
+def _check_tables(where: str, given: Mapping[str, Any]) -> None:
+    """Check the keys of tables that stand for options of Python, which conversion would ignore."""
+    for table, options in (("tuning", TuneOptions), ("quantization", QuantizationOptions)):
+        if isinstance(given.get(table), Mapping):
+            _check_keys(f"{where}: {table}", given[table], [each.name for each in fields(options)])
 
 
 def _check_keys(where: str, given: Collection[str], known: Collection[str], also: Collection[str] = ()) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ffn_export.core.checked_numbers import check_seed
 from ffn_export.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def create(name: str, seed: int | None = None) -> nn.Module:
         seed: Seed of the weights; None means the preset's default.
 
     Raises:
-        UsageError: No preset has this name, or the seed is not a 64-bit whole number.
+        UsageError: No preset has this name, or the seed is no whole number from 0 to 2**63 - 1.
 
     Examples:
         >>> module = fx.create("d2l-ffn", seed=1)
@@ -177,8 +178,7 @@ def create(name: str, seed: int | None = None) -> nn.Module:
     """
     preset = get_preset(name)
     chosen = preset.seed if seed is None else seed
-    if not isinstance(chosen, int) or not -(2**63) <= chosen < 2**64:
-        raise UsageError(f"seed must be a whole number of 64 bits, got {chosen!r}")
+    check_seed(chosen)
     import torch
 
     # Seed only the CPU generator: torch.manual_seed also seeds those of all GPUs, which

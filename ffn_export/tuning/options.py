@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ffn_export.core.checked_numbers import check_tokens, is_positive, written
 from ffn_export.errors import UsageError
 from ffn_export.parity.judging.tolerances import check_budget
 
@@ -32,7 +32,7 @@ class TuneOptions:
         load: Function that loads a candidate; None means the target's runtime.
 
     Raises:
-        UsageError: If a number of tokens is below 1, or the seconds or the budget is not a finite number above 0.
+        UsageError: If tokens are empty or no lengths, or the seconds or the budget is not a finite number above 0.
 
     Examples:
         >>> fx.TuneOptions(tokens=(1, 128), budget=0.02).tokens
@@ -46,10 +46,9 @@ class TuneOptions:
     load: Callable[[Candidate], Runner] | None = None
 
     def __post_init__(self) -> None:
-        if min(self.tokens, default=1) < 1:
-            raise UsageError(f"{min(self.tokens)} tokens are none to tune for: take 1 or more")
-        if not 0 < self.seconds < math.inf:
-            raise UsageError(f"{self.seconds:g} seconds are no time to measure: take a number above 0")
+        check_tokens(self.tokens)
+        if not is_positive(self.seconds):
+            raise UsageError(f"seconds of {written(self.seconds)} are no time to measure: take a number above 0")
         if self.budget is not None:
             check_budget(self.budget)
 

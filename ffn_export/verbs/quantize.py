@@ -15,6 +15,7 @@ from ffn_export.calibration.metrics import Measured, beside, parse
 from ffn_export.calibration.statistics import batches, drawn_inputs
 from ffn_export.calibration.within_budget import Budget, fit
 from ffn_export.core import freed, onnx_file
+from ffn_export.core.checked_numbers import check_seed
 from ffn_export.core.shown import Shown
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import UsageError
@@ -139,6 +140,7 @@ def quantize(
     if budget is None:
         budget = options.default_budget if asked is None else BROKEN
     check_budget(budget)
+    check_seed(seed)
     # The samples are judged as a whole, without their padding. The cases then show a broken model only.
     allowed = options.drawn_budget(budget, sampled=samples is not None) or budget
     threads = chosen_threads(threads)

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import torch
 
+from ffn_export.core.checked_numbers import check_seed
 from ffn_export.core.source_options import SourceOptions
 from ffn_export.core.tensor_spec import InputSpecs
 from ffn_export.errors import UsageError, did_you_mean
@@ -45,6 +46,10 @@ class SourceSpec:
     keep_io: bool = False
     task: str | None = None
     trust: bool = False
+
+    def __post_init__(self) -> None:
+        if self.seed is not None:
+            check_seed(self.seed)
 
     @property
     def declared(self) -> InputSpecs | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
+from ffn_export.core.checked_numbers import check_seed
 from ffn_export.core.source_options import SourceOptions
 from ffn_export.core.types import Progress, silent
 from ffn_export.errors import UsageError
@@ -75,6 +76,8 @@ def verify(
         ()
     """
     asked = named_source(verify, against, inputs, source)
+    if input_seed is not None:
+        check_seed(input_seed, "input_seed")
     threads = chosen_threads(threads)
     with opened(model) as file:
         by_bundle = False

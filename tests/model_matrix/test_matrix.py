@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
+import tomllib
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -165,6 +167,31 @@ def test_a_wrong_file_is_one_line_before_any_work(
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("require_fusion = {feed_forward = -3}", "require_fusion= of feed_forward needs a number of 1 or more"),
+        ("bench_budget = nan", "bench_budget of nan is no time: take a finite number"),
+        ("bench_budget = -1", "bench_budget of -1 is no time"),
+        ("opset = 3", "opset 3 is not written by torch's exporter here: use opset=18 to"),
+        ("seed = -1", "seed must be a whole number from 0 to"),
+        ("tokens = [0]", "tokens of 0 cannot be timed: take 1 or more"),
+        ('forms = ["x"]', "'x' is no optional form of ort-cpu"),
+        ("tuning = {tokens = []}", "tuning: tokens are a list of lengths"),
+        ('tuning = {seconds = "1"}', "tuning: seconds of '1' are no time"),
+        ("tuning = {budget = 0.0}", "tuning: an error budget of 0 is none"),
+        ("tuning = {bugdet = 1}", "tuning: unknown key 'bugdet'; did you mean 'budget'?"),
+        ("quantization = {bit = 4}", "quantization: unknown key 'bit'; did you mean 'bits'?"),
+    ],
+)
+@pytest.mark.parametrize("is_common", [True, False])
+def test_a_wrong_value_is_told_with_its_model_before_any_work(option: str, said: str, is_common: bool) -> None:
+    model = '[[model]]\nspec = "d2l-ffn"\n'
+    zoo = tomllib.loads(f"{option}\n{model}" if is_common else f"{model}{option}")
+    with pytest.raises(fx.UsageError, match=re.escape(f"the matrix: model 1, d2l-ffn: {said}")):
+        read_matrix(zoo)
 
 
 def test_processes_end_before_the_threads_that_started_them() -> None:

@@ -173,7 +173,7 @@ def test_unknown_preset_suggests_the_nearest() -> None:
         create("bert-fnn")
 
 
-@pytest.mark.parametrize("seed", [2**64, -(2**63) - 1, 1.5])
-def test_a_seed_that_torch_cannot_take_is_refused(seed: int) -> None:
-    with pytest.raises(UsageError, match="seed must be a whole number of 64 bits"):
+@pytest.mark.parametrize("seed", [2**63, -1, 1.5])
+def test_a_seed_from_which_no_inputs_can_be_drawn_is_refused(seed: int) -> None:
+    with pytest.raises(UsageError, match="seed must be a whole number from 0 to"):
         create("d2l-ffn", seed)

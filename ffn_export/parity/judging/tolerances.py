@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 
+from ffn_export.core.checked_numbers import is_positive, written
 from ffn_export.core.plain_data import PlainData
 from ffn_export.errors import UsageError, did_you_mean
 
@@ -162,8 +163,8 @@ def check_budget(budget: float) -> None:
     Raises:
         UsageError: If it is not.
     """
-    if not isinstance(budget, Real) or not 0 < budget < math.inf:
-        raise UsageError(f"an error budget of {_written(budget)} is none: take a finite number above 0")
+    if not is_positive(budget):
+        raise UsageError(f"an error budget of {written(budget)} is none: take a finite number above 0")
 
 
 def check_declared(tolerances: Tolerances, outputs: Sequence[str]) -> None:
@@ -211,11 +212,7 @@ def explained_ulps(conditioning_ulps: float, tolerances: Tolerances) -> float:
 def _check_bound(name: str, number: float) -> None:
     """Refuse a number that no error exceeds, or that none is within."""
     if not isinstance(number, Real) or not 0 <= number < math.inf:
-        raise UsageError(f"{name} of {_written(number)} bounds nothing: take a finite number that is not negative")
-
-
-def _written(number: object) -> str:
-    return f"{number:g}" if isinstance(number, float) else repr(number)
+        raise UsageError(f"{name} of {written(number)} bounds nothing: take a finite number that is not negative")
 
 
 def _known(ulps: float) -> float:
