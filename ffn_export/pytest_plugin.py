@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,7 +113,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "parity_runtime" not in metafunc.fixturenames:
         return
     names = metafunc.config.getoption("parity_runtimes") or _defaults(metafunc.definition).get("runtimes")
-    if names:
+    if names and isinstance(names, Collection):  # collection refuses what is no list
         metafunc.parametrize("parity_runtime", list(dict.fromkeys([names] if isinstance(names, str) else names)))
 
 
@@ -217,3 +217,9 @@ def _check(item: pytest.Item, marker: pytest.Mark) -> None:
                 f"{item.nodeid}: @pytest.mark.parity has no argument {name!r};{did_you_mean(name, _OPTIONS)} "
                 f"known are {', '.join(_OPTIONS)}"
             )
+    from ffn_export.parity.judging.arguments import check_arguments
+
+    try:
+        check_arguments(marker.kwargs)
+    except UsageError as error:
+        raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.parity: {error}") from error

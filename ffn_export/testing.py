@@ -65,7 +65,8 @@ def assert_parity(
     Raises:
         AssertionError: If parity failed. The message has the verdict, the worst case of each runtime, the first
             failures, and a command that runs the verification again.
-        UsageError: If a named thing does not exist, or both ``tolerances`` and ``atol`` or ``rtol`` are given.
+        UsageError: If a named thing does not exist, an argument has another type, or both ``tolerances`` and ``atol``
+            or ``rtol`` are given.
         RuntimeUnavailableError: If a runtime requested by name cannot run here.
 
     Examples:

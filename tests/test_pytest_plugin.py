@@ -293,6 +293,10 @@ def test_a_misspelt_runtime_stops_the_run_before_it_begins(inner: pytest.Pyteste
     [
         ("parity(runtime=['ort-cpu'])", "no argument 'runtime'; did you mean 'runtimes'?"),
         ("parity('ort-cpu')", "takes named arguments only"),
+        ("parity(runtimes=3)", "@pytest.mark.parity: runtimes are a list of names such as ['ort-cpu'], got 3"),
+        ("parity(runtimes='ort-cpu')", "runtimes are a list of names such as ['ort-cpu'], got 'ort-cpu'"),
+        ("parity(tolerances=3)", "tolerances are Tolerances, such as Tolerances(relative_l2=0.02), got 3"),
+        ("parity(failures=3)", "failures is the path of a directory, got 3"),
     ],
 )
 def test_a_marker_that_says_nothing_stops_the_run(marker: str, says: str, inner: pytest.Pytester) -> None:

@@ -1,8 +1,10 @@
-"""Where each runtime is. Nothing is imported here, so that help texts can name them all."""
+"""Where each runtime is. None is imported here, so that help texts can name them all."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+from ffn_export.errors import UsageError
 
 # Name -> ``module:object`` in this package: a class without arguments, or a runtime.
 LISTED: Mapping[str, str] = {
@@ -20,3 +22,13 @@ LISTED: Mapping[str, str] = {
     "openvino-bf16": "openvino_cpu:BFLOAT16",
     "tract": "tract_cpu:Tract",
 }
+
+
+def check_list(names: object) -> None:
+    """Check that names of runtimes are given as a list, not as one text.
+
+    Raises:
+        UsageError: If they are not.
+    """
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise UsageError(f"runtimes are a list of names such as ['ort-cpu'], got {names!r}")

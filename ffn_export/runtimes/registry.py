@@ -7,7 +7,7 @@ from pkgutil import resolve_name
 
 from ffn_export.errors import UsageError, did_you_mean
 from ffn_export.runtimes.base import Runtime
-from ffn_export.runtimes.listed import LISTED
+from ffn_export.runtimes.listed import LISTED, check_list
 
 
 def _made(place: str) -> Runtime:
@@ -22,10 +22,9 @@ def get_runtimes(names: Sequence[str]) -> list[Runtime]:
     """Return the runtimes of these names.
 
     Raises:
-        UsageError: A name is unknown, or ``names`` is a single string.
+        UsageError: A name is unknown, or ``names`` is no list.
     """
-    if isinstance(names, str):
-        raise UsageError(f"runtimes are a list of names: take [{names!r}]")
+    check_list(names)
     return [get_runtime(name) for name in names]
 
 

@@ -13,6 +13,7 @@ from ffn_export.core.types import Progress, silent
 from ffn_export.errors import UsageError
 from ffn_export.exporter.examples import Inputs
 from ffn_export.parity.cases.case import Case, as_feeds, given_cases
+from ffn_export.parity.judging.arguments import check_arguments
 from ffn_export.parity.judging.evidence import AllOutputs, FailingInputs, Keeper
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.run_cases import run_cases
@@ -64,7 +65,7 @@ def verify(
             source uses the precision and seed of the manifest.
 
     Raises:
-        UsageError: If a named thing does not exist or does not parse.
+        UsageError: If a named thing does not exist or does not parse, or an argument has another type.
         IntegrityError: If the files of a bundle differ from its manifest.
         RuntimeUnavailableError: If a runtime requested by name cannot run here.
 
@@ -76,6 +77,9 @@ def verify(
         ()
     """
     asked = named_source(verify, against, inputs, source)
+    check_arguments(
+        {"runtimes": runtimes, "tolerances": tolerances, "failures": failures, "save_outputs": save_outputs}
+    )
     if input_seed is not None:
         check_seed(input_seed, "input_seed")
     threads = chosen_threads(threads)

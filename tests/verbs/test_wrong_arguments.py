@@ -12,6 +12,7 @@ import torch
 import ffn_export as fx
 from ffn_export.core import plain_file
 from ffn_export.errors import ExportError, UsageError
+from ffn_export.testing import assert_parity
 
 
 @pytest.mark.parametrize("verb", [fx.export, fx.verify, fx.bench, fx.bisect, fx.build])
@@ -55,6 +56,9 @@ def test_values_of_another_type_are_told_in_one_line() -> None:
         verbs.fuse(model, target=None)
     with pytest.raises(UsageError, match="unknown runtime 3"):
         verbs.verify(model, "d2l-ffn", runtimes=[3])
+    for name, said in (("runtimes", "are a list"), ("tolerances", "are Tolerances"), ("failures", "is the path")):
+        with pytest.raises(UsageError, match=f"{name} {said}.*, got 3"):
+            assert_parity("d2l-ffn", model, **{name: 3})
     with pytest.raises(UsageError, match="Linear is a class"):
         verbs.verify(model, against=torch.nn.Linear)
     with pytest.raises(UsageError, match="is no PyTorch source"):

@@ -120,9 +120,9 @@ def test_an_unknown_name_is_bad_usage_and_no_failed_case(layer: Source, path: Pa
 
 
 def test_one_name_in_place_of_a_list_is_not_read_letter_by_letter(layer: Source, path: Path) -> None:
-    with pytest.raises(UsageError, match=re.escape("runtimes are a list of names: take ['ort-cpu']")):
+    with pytest.raises(UsageError, match=re.escape("runtimes are a list of names such as ['ort-cpu'], got 'ort-cpu'")):
         run_cases(path, TorchReference(layer, 1), runtimes="ort-cpu")
-    with pytest.raises(UsageError, match="take \\['ort-cpu'\\]"):
+    with pytest.raises(UsageError, match="runtimes are a list of names"):
         measure(Artifact(path, layer), layer.inputs, [{}], runtimes="ort-cpu")
 
 
