@@ -126,12 +126,13 @@ def write_reports(
         bisection: Result of the bisection, if any.
 
     Raises:
-        UsageError: If a path cannot be written to.
+        UsageError: If a path cannot be written to, once the other reports are written.
     """
     from ffn_export.bundle.manifest import reports_of
     from ffn_export.bundle.results import read
     from ffn_export.reports.text_file import write_text
 
+    failed: list[UsageError] = []
     is_bundle = model is not None and model.is_dir()
     path = None if model is None else open_argument(model)[0]
     for each in FORMATS:
@@ -147,4 +148,9 @@ def write_reports(
             if not is_bundle:
                 raise
             raise UsageError(f"--{each.name}: the results that {model} holds cannot be shown: {error}") from error
-        write_text(text, reports[each.name], commands=each.commands)
+        try:
+            write_text(text, reports[each.name], commands=each.commands)
+        except UsageError as error:  # as on a full disk: the others are not lost with it
+            failed.append(error)
+    if failed:
+        raise failed[0]

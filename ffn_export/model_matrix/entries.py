@@ -159,8 +159,8 @@ class Entry:
             place(Path(), f"{self.called}{name}")
         self._check_spec()
         for path in (self.samples, self.against if (self.against or "").endswith(".onnx") else None):
-            if path is not None and not Path(path).is_file():
-                raise UsageError(f"no such file: {path}")
+            if path is not None and (problem := plain_file.problem(Path(path))) is not None:
+                raise UsageError(f"{path} {problem}")
 
     @property
     def given_inputs(self) -> Any:

@@ -308,6 +308,7 @@ def test_inputs_of_an_npz_are_verified_as_well(tmp_path: Path, capfd: Capture) -
     assert "the inputs are x" in fails(capfd, 2, *arguments, "--samples", str(tmp_path / "y.npz"))
     (tmp_path / "z.npz").write_text("no archive")
     assert "is no .npz file" in fails(capfd, 2, *arguments, "--samples", str(tmp_path / "z.npz"))
+    assert "it is no regular file" in fails(capfd, 2, *arguments, "--samples", str(tmp_path))
 
 
 @pytest.mark.slow

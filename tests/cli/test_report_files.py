@@ -47,3 +47,11 @@ def test_a_bundle_holds_its_page(bundle: Path) -> None:
 def test_what_a_bundle_of_an_earlier_version_lacks_is_left_out(tmp_path: Path) -> None:
     beside = read(tmp_path)
     assert (beside.fusion, beside.latency, beside.sites) == (None, None, ())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+def test_a_report_that_cannot_be_written_costs_no_other(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.html"
+    assert run(["verify", "--rejudge", str(STORED), "--json", "/dev/full", "--html", str(page), "--quiet"]) == 2
+    assert capfd.readouterr().err == "ffn-export: cannot write /dev/full: No space left on device\n"
+    assert "Failed" in page.read_text()
