@@ -23,13 +23,12 @@ from ffn_export.core.shown import Shown
 from ffn_export.core.steps import steps
 from ffn_export.core.strict import expose_own
 from ffn_export.core.types import Array, Progress, silent
-from ffn_export.errors import UsageError
 from ffn_export.exporter.export import PRODUCER, export_source
 from ffn_export.exporter.source import Source
 from ffn_export.fusion.forms.choice import default_forms, for_few_bits
 from ffn_export.fusion.pipeline import fusion_failures
 from ffn_export.fusion.report import FusionReport
-from ffn_export.fusion.targets import NATIVE, get_target
+from ffn_export.fusion.targets import get_target
 from ffn_export.fusion_check.check import fuse_checked
 from ffn_export.inspection import facts
 from ffn_export.inspection.site_graphs import site_graphs
@@ -53,7 +52,6 @@ from ffn_export.runtimes.torch_eager import torch_threads_kept
 from ffn_export.tuning.choice import Choice
 from ffn_export.tuning.final_check import Gate
 from ffn_export.tuning.result import TuningResult
-from ffn_export.tuning.search import check as check_tuning
 from ffn_export.tuning.search import search
 
 
@@ -132,16 +130,6 @@ def build_bundle(
     """
     get_target(options.target)
     get_runtimes(options.judges() or ())
-    if options.target == NATIVE and options.quantization is not None:
-        raise UsageError("native kernels quantize by themselves: take --precision int8 in place of --bits and --int8")
-    if options.target == "ort-cuda" and options.quantization is not None and options.quantization.int8:
-        raise UsageError("CUDA has no kernel for products of 8-bit integers: take --bits 8, or --target ort-cpu")
-    if options.tuning is not None:
-        check_tuning(options.target, options.tuning)
-        if of_lower_precision(options.precision) is not None:
-            raise UsageError("tuning chooses the precision: give it a budget and leave precision out")
-        if options.quantization is not None:
-            raise UsageError("tuning chooses how weights are stored: give it a budget and leave quantization out")
     publish.check_destination(destination)
     with publish.staging(destination) as stage:
         result = _build_in(stage.directory, source, destination, options, progress, exported, reference)

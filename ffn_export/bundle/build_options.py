@@ -21,8 +21,9 @@ from ffn_export.latency.gate import check_ratio
 from ffn_export.parity.judging.tolerances import check_budget
 from ffn_export.quantization.options import QuantizationOptions
 from ffn_export.runtimes.ort_cpu import OrtCpu
-from ffn_export.runtimes.ort_native import FLOAT32, OrtNative, of_precision, provider_problem
+from ffn_export.runtimes.ort_native import FLOAT32, OrtNative, of_lower_precision, of_precision, provider_problem
 from ffn_export.tuning.options import TuneOptions
+from ffn_export.tuning.search import check as check_tuning
 
 _COPY_WEIGHTS = (NATIVE, "ort-cuda")
 
@@ -58,8 +59,8 @@ class BuildOptions:
     Raises:
         ExportError: If the opset is not supported.
         UsageError: If a number is out of its range, a kind of site is unknown, a fast build is to time something, a
-            precision is unknown, for another target, or without the budget that it needs, or weights are to be shared
-            that a provider copies anyway.
+            precision is unknown, for another target, or without the budget that it needs, a target has nothing to tune
+            or no such quantisation, or weights are to be shared that a provider copies anyway.
     """
 
     target: str = "ort-cpu"
@@ -104,7 +105,26 @@ class BuildOptions:
 
         if self.share_weights and self.target in _COPY_WEIGHTS:
             raise UsageError(f"the kernels of {self.target} copy all weights: leave --share-weights out")
-        if self.share_weights and self.tuning is not None:
+        if self.quantization is not None:
+            self._check_quantization(self.quantization)
+        if self.tuning is not None:
+            self._check_tuning()
+
+    def _check_quantization(self, quantization: QuantizationOptions) -> None:
+        if self.target == NATIVE:
+            raise UsageError(
+                "native kernels quantize by themselves: take --precision int8 in place of --bits and --int8"
+            )
+        if self.target == "ort-cuda" and quantization.int8:
+            raise UsageError("CUDA has no kernel for products of 8-bit integers: take --bits 8, or --target ort-cpu")
+
+    def _check_tuning(self) -> None:
+        check_tuning(self.target)
+        if of_lower_precision(self.precision) is not None:
+            raise UsageError("tuning chooses the precision: give it a budget and leave precision out")
+        if self.quantization is not None:
+            raise UsageError("tuning chooses how weights are stored: give it a budget and leave quantization out")
+        if self.share_weights:
             raise UsageError("tuning chooses the session options: leave share_weights out")
 
     def _check_precision(self, precision: str) -> None:

@@ -157,31 +157,37 @@ class Entry:
             self.build_options(target, self.runtimes or None, 1)
         for name in ("", *self.processors):
             place(Path(), f"{self.called}{name}")
-        self._check_spec()
-        for path in (self.samples, self.against if (self.against or "").endswith(".onnx") else None):
-            if path is not None and (problem := plain_file.problem(Path(path))) is not None:
-                raise UsageError(f"{path} {problem}")
+        _check_spec(self.spec)
+        if self.against is not None:
+            _check_spec(self.against)
+        if self.dtypes and (self.is_file or self.is_bundle):
+            raise UsageError("dtypes are for a PyTorch source: leave them out for a file or a bundle")
+        if self.samples is not None:
+            _check_file(Path(self.samples))
 
     @property
     def given_inputs(self) -> Any:
         """The inputs as the verbs take them, or None."""
         return dict(self.inputs) if isinstance(self.inputs, Mapping) else self.inputs or None
 
-    def _check_spec(self) -> None:
-        path = Path(self.spec.removeprefix(HUGGING_FACE))
-        if self.spec.startswith(HUGGING_FACE):
-            if not path.is_dir():
-                raise UsageError(f"no such directory: {path}")
-        elif self.is_file or self.spec.endswith(EXPORTED_PROGRAM):
-            if (problem := plain_file.problem(path)) is not None:
-                raise UsageError(f"{path} {problem}")
-        elif not (self.is_bundle or self.spec in PRESETS or ":" in self.spec):
-            raise UsageError(
-                f"no preset, file or bundle is named {self.spec!r};{did_you_mean(self.spec, PRESETS)} write a preset, "
-                "package.module:factory, hf:DIR, a .pt2 or .onnx file, or the directory of a bundle"
-            )
-        if self.dtypes and (self.is_file or self.is_bundle):
-            raise UsageError("dtypes are for a PyTorch source: leave them out for a file or a bundle")
+
+def _check_spec(spec: str) -> None:
+    path = Path(spec.removeprefix(HUGGING_FACE))
+    if spec.startswith(HUGGING_FACE):
+        if not path.is_dir():
+            raise UsageError(f"no such directory: {path}")
+    elif spec.endswith((".onnx", EXPORTED_PROGRAM)):
+        _check_file(path)
+    elif not ((path / MANIFEST).is_file() or spec in PRESETS or ":" in spec):
+        raise UsageError(
+            f"no preset, file or bundle is named {spec!r};{did_you_mean(spec, PRESETS)} write a preset, "
+            "package.module:factory, hf:DIR, a .pt2 or .onnx file, or the directory of a bundle"
+        )
+
+
+def _check_file(path: Path) -> None:
+    if (problem := plain_file.problem(path)) is not None:
+        raise UsageError(f"{path} {problem}")
 
 
 KEYS = tuple(each.name for each in fields(Entry))

@@ -71,7 +71,7 @@ def search(
         RuntimeUnavailableError: If the target's runtime is not available here.
     """
     options = options or TuneOptions()
-    chosen_target = check(target, options)
+    chosen_target = check(target)
     threads = chosen_threads(threads)
     specs = graph_inputs(model) if specs is None else specs
     asked = [token_sizes(specs, count) for count in options.tokens]
@@ -106,11 +106,11 @@ def search(
         return search.result()
 
 
-def check(target: str, options: TuneOptions) -> Target:
+def check(target: str) -> Target:
     """Return the target, after checking that it can be tuned.
 
     Raises:
-        UsageError: If the target is unknown or has nothing to choose, or no number of tokens is given.
+        UsageError: If the target is unknown or has nothing to choose.
     """
     chosen = get_target(target)
     if not chosen.is_tunable:

@@ -98,7 +98,7 @@ def tune(
     threads = chosen_threads(threads)
     with opened(model) as file, tempfile.TemporaryDirectory(prefix="ffn-export-") as scratch:
         exported = file.load()
-        check(target, options)
+        check(target)
         gate = own_gate(file.path, options, threads)
         tuning = search(exported, target, options, gate=gate, threads=threads, progress=progress)
         chosen = tuning.chosen

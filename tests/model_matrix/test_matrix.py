@@ -179,6 +179,12 @@ def test_a_wrong_file_is_one_line_before_any_work(
         ("seed = -1", "seed must be a whole number from 0 to"),
         ("tokens = [0]", "tokens of 0 cannot be timed: take 1 or more"),
         ('forms = ["x"]', "'x' is no optional form of ort-cpu"),
+        ('against = "d2l-fnn"', "no preset, file or bundle is named 'd2l-fnn'; did you mean 'd2l-ffn'?"),
+        (
+            'action = "tune"\ntargets = ["portable"]',
+            "portable has one form of each site, so nothing to tune",
+        ),
+        ('targets = ["ort-native"]\nquantization = {}', "native kernels quantize by themselves"),
         ("tuning = {tokens = []}", "tuning: tokens are a list of lengths"),
         ('tuning = {seconds = "1"}', "tuning: seconds of '1' are no time"),
         ("tuning = {budget = 0.0}", "tuning: an error budget of 0 is none"),
