@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Integral, Real
 
 from ffn_export.errors import UsageError
 
@@ -17,7 +17,7 @@ def check_seed(seed: object, name: str = "seed") -> None:
     Raises:
         UsageError: If it is not.
     """
-    if not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
+    if not isinstance(seed, Integral) or not 0 <= int(seed) <= LARGEST_SEED:
         raise UsageError(f"{name} must be a whole number from 0 to {LARGEST_SEED}, got {seed!r}")
 
 
@@ -30,7 +30,7 @@ def check_tokens(tokens: Sequence[int]) -> None:
     if not isinstance(tokens, Sequence) or isinstance(tokens, str) or not tokens:
         raise UsageError(f"tokens are a list of lengths such as [1, 128], got {tokens!r}")
     for count in tokens:
-        if not isinstance(count, int) or count < 1:
+        if not isinstance(count, Integral) or int(count) < 1:
             raise UsageError(f"tokens of {count!r} cannot be timed: take 1 or more")
 
 

@@ -135,7 +135,7 @@ def test_an_axis_that_is_alone_is_timed_at_three_lengths() -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "tokens", "reason"), [(["x:float32[2,4]"], [7], "no axis"), (["x:float32[n,4]"], [-1], "-1 tokens")]
+    ("inputs", "tokens", "reason"), [(["x:float32[2,4]"], [7], "no axis"), (["x:float32[n,4]"], [-1], "tokens of -1")]
 )
 def test_tokens_that_cannot_be_timed_are_refused(inputs: list[str], tokens: list[int], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):

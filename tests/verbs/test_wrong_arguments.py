@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -58,7 +58,7 @@ def test_values_of_another_type_are_told_in_one_line() -> None:
         verbs.verify(model, "d2l-ffn", runtimes=[3])
     for name, said in (("runtimes", "are a list"), ("tolerances", "are Tolerances"), ("failures", "is the path")):
         with pytest.raises(UsageError, match=f"{name} {said}.*, got 3"):
-            assert_parity("d2l-ffn", model, **{name: 3})
+            assert_parity("d2l-ffn", model, **{name: cast("Any", 3)})
     with pytest.raises(UsageError, match="Linear is a class"):
         verbs.verify(model, against=torch.nn.Linear)
     with pytest.raises(UsageError, match="is no PyTorch source"):
