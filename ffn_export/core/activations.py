@@ -89,6 +89,11 @@ class Activation:
         return tuple(("", name) for name in reading if len(reading) == 1 and name in UNARY)
 
     @property
+    def inner(self) -> tuple[str, ...]:
+        """The activations in the formula."""
+        return tuple(call.operator for call in self._calls if call.operator.islower())
+
+    @property
     def _calls(self) -> tuple[Call, ...]:
         return tuple(calls(parse(self.formula))) if self.formula else ()
 
@@ -97,7 +102,8 @@ def by_name(activations: Iterable[Activation]) -> Mapping[str, Activation]:
     """Return activations by name.
 
     Raises:
-        ValueError: If a name, an operator or a formula stands for two of them.
+        ValueError: If a name, an operator or a formula stands for two of them, or a formula names one that no operator
+            computes.
     """
     table: dict[str, Activation] = {}
     taken: dict[object, str] = {}
@@ -109,6 +115,10 @@ def by_name(activations: Iterable[Activation]) -> Mapping[str, Activation]:
                 raise ValueError(f"{text!r} stands for two activations, {taken[what]!r} and {each.name!r}: keep one")
             taken[what] = each.name
         table[each.name] = each
+    for each in table.values():
+        for name in each.inner:
+            if name not in table or not table[name].operators:
+                raise ValueError(f"{name!r} in the formula of {each.name!r} is no activation of a single operator")
     return MappingProxyType(table)
 
 

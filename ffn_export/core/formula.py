@@ -1,4 +1,7 @@
-"""Formulas of activations in ONNX's element-wise operators, such as ``(x + Sqrt(x**2 + 4)) / 2``, as trees."""
+"""Formulas of activations in ONNX's element-wise operators, such as ``(x + Sqrt(x**2 + 4)) / 2``, as trees.
+
+A name in lower case is an activation that one operator computes, whatever the target calls that: ``gelu(x)**2``.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ class Call:
     """An operator and what it reads.
 
     Attributes:
-        operator: Operator of the standard domain.
+        operator: Operator of the standard domain, or the name of an activation in lower case.
         inputs: Calls, numbers, or :data:`X`, the input of the activation.
     """
 
@@ -94,14 +97,18 @@ def _term(node: ast.expr) -> Term:
             return -inner if isinstance(inner, float) else Call("Neg", (inner,))
         case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _SIGNS:
             return _joined(type(sign), _term(left), _term(right))
-        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if _ARITY.get(name) == len(given):
+        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if _inputs(name) == len(given):
             inputs = tuple(map(_term, given))
             if any(not isinstance(each, float) for each in inputs):
                 return Call(name, inputs)
     raise ValueError(
-        f"{ast.unparse(node)!r} in a formula: it has x, numbers, + - * / **, and these operators of ONNX of x, with as "
-        f"many inputs as theirs: {', '.join(sorted(_ARITY))}"
+        f"{ast.unparse(node)!r} in a formula: it has x, numbers, + - * / **, activations such as gelu(x), and these "
+        f"operators of ONNX of x, with as many inputs as theirs: {', '.join(sorted(_ARITY))}"
     )
+
+
+def _inputs(name: str) -> int | None:
+    return 1 if name.islower() else _ARITY.get(name)
 
 
 def _joined(sign: type[ast.operator], left: Term, right: Term) -> Term:

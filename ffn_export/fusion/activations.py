@@ -1,4 +1,4 @@
-"""Name activations by their operators."""
+"""Name the activation of a feed-forward by its nodes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import onnx_ir as ir
 from ffn_export.core.activations import OPERATORS, TABLE
 from ffn_export.core.formula import parse
 from ffn_export.fusion import constants
-from ffn_export.fusion.formulas import activation_inside, begins, computes
-from ffn_export.fusion.views import float_of, input_at, string_of
+from ffn_export.fusion.formulas import begins, computes
+from ffn_export.fusion.operator_names import inner_activation, operator_activation, swish_name
 
-_BY_OPERATOR = {operator: each for each in TABLE.values() for operator in each.operators}
 _FORMULAS = {name: parse(each.formula) for name, each in TABLE.items() if each.formula}
 # Activation of ``FusedGemm`` -> the default of its alpha, which the kernel calls activation_alpha.
 FUSED_GEMM = {each.operators[0]: each.alpha for each in TABLE.values() if each.in_fused_gemm}
-_SLOPES = {operator: _BY_OPERATOR[operator].alpha or 0.0 for operator in ("Swish", "com.microsoft::QuickGelu")}
 
 
 def activation_name(
@@ -34,7 +32,7 @@ def activation_name(
     """
     written = next((name for name, formula in _FORMULAS.items() if computes(formula, activated, nodes, biases)), None)
     if written is None and len(activated) + len(nodes) == 1:
-        return operator_activation(nodes[0]) if nodes else _name(activation_inside(activated[0]))
+        return operator_activation(nodes[0]) if nodes else inner_activation(activated[0])
     return written or _decomposed_swish(nodes)
 
 
@@ -46,20 +44,6 @@ def has_formula(name: str | None) -> bool:
 def begins_activation(node: ir.Node) -> bool:
     """Whether a node is an activation, or begins the nodes of one that no single operator computes."""
     return (node.domain, node.op_type) in OPERATORS or any(begins(formula, node) for formula in _FORMULAS.values())
-
-
-def operator_activation(node: ir.Node) -> str | None:
-    """Name the activation that a single node computes; None if it computes none."""
-    operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-    if operator in _SLOPES:
-        x = input_at(node, 0)
-        return _swish(float_of(node, "alpha", _SLOPES[operator]), None if x is None else x.dtype)
-    is_tanh = operator == "Gelu" and string_of(node, "approximate", "none") == "tanh"
-    return _name("Gelu:tanh" if is_tanh else operator)
-
-
-def _name(operator: str) -> str | None:
-    return _BY_OPERATOR[operator].name if operator in _BY_OPERATOR else None
 
 
 def _decomposed_swish(nodes: Sequence[ir.Node]) -> str | None:
@@ -77,13 +61,5 @@ def _decomposed_swish(nodes: Sequence[ir.Node]) -> str | None:
     if operators == ["Mul", "Mul", "Sigmoid"] and scale in nodes and scale is not None and gated in scale.inputs:
         numbers = [constants.number(value) for node in nodes for value in node.inputs]
         alpha = next((number for number in numbers if number is not None), None)
-        return None if alpha is None else _swish(alpha, nodes[-1].outputs[0].dtype)
+        return None if alpha is None else swish_name(alpha, nodes[-1].outputs[0].dtype)
     return None
-
-
-def _swish(alpha: float, dtype: ir.DataType | None) -> str:
-    """Name the swish of a slope, which may have been rounded to the dtype of the graph."""
-    for operator, known in _SLOPES.items():
-        if abs(alpha - known) <= constants.rounding(known, dtype or ir.DataType.FLOAT):
-            return _BY_OPERATOR[operator].name
-    return f"swish({alpha:g})"

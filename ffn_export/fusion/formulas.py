@@ -9,8 +9,9 @@ import onnx_ir as ir
 
 from ffn_export.core.formula import Call, Term, X, calls
 from ffn_export.fusion import constants
+from ffn_export.fusion.operator_names import inner_activation, inner_operator, operator_activation
 from ffn_export.fusion.region import LAYOUT, through
-from ffn_export.fusion.views import inputs_of, is_one_of, is_standard, string_of
+from ffn_export.fusion.views import inputs_of, is_one_of, is_standard
 
 _COMMUTATIVE = ("Add", "Equal", "Max", "Min", "Mul")
 # What may stand between two nodes of a formula that reads its input more than once: the others move numbers.
@@ -22,7 +23,7 @@ class _Read:
     """What was read of a formula.
 
     Attributes:
-        x: The input of the activation, or the ``FusedGemm`` that holds it; None before it is met.
+        x: The input of the activation, or the ``FusedGemm`` or ``BiasGelu`` that holds it; None before it is met.
         nodes: Nodes that compute the formula.
         movers: Operators that may stand between them.
     """
@@ -41,11 +42,6 @@ class _Read:
         """Yield this with the input, unless another value is the input."""
         if self.x is None or self.x is x:
             yield replace(self, x=x)
-
-
-def activation_inside(product: ir.Node) -> str:
-    """Return the activation that a ``FusedGemm`` holds."""
-    return string_of(product, "activation", "") or ""
 
 
 def computes(
@@ -93,9 +89,14 @@ def _read(term: Term, value: ir.Value, before: _Read) -> Iterator[_Read]:
         yield from before.with_x(value)
     elif (node := value.producer()) is not None:
         found = replace(before, nodes=before.nodes | {node})
-        if is_one_of(node, "FusedGemm") and term == Call(activation_inside(node), (X,)):
-            yield from found.with_x(node)
         inputs = inputs_of(node)
+        is_named = term.operator == operator_activation(node)
+        if term.inputs == (X,) and (
+            term.operator in (inner_operator(node), inner_activation(node)) or (is_named and len(inputs) > 1)
+        ):
+            yield from found.with_x(node)
+        if is_named and len(inputs) == 1:
+            yield from _read(term.inputs[0], inputs[0], found)
         for terms in _spelled(term, node):
             ways = [found] if len(terms) == len(inputs) else []
             for each, given in zip(terms, inputs, strict=False):

@@ -43,5 +43,13 @@ def test_two_records_of_one_name() -> None:
         by_name([Activation("one", ("Tanh",)), Activation("one", ("Erf",))])
 
 
+@pytest.mark.parametrize("inner", ["gelus", "squared"])
+def test_a_formula_names_activations_of_a_single_operator(inner: str) -> None:
+    gelu, squared = Activation("gelu", ("Gelu",)), Activation("squared", formula="gelu(x)**2")
+    assert by_name([squared, gelu])["squared"].inner == ("gelu",)
+    with pytest.raises(ValueError, match=f"^'{inner}' in the formula of 'new' is no activation of a single operator$"):
+        by_name([gelu, squared, Activation("new", formula=f"Tanh({inner}(x))")])
+
+
 def test_the_table_is_one_of_these() -> None:
     assert dict(by_name(TABLE.values())) == dict(TABLE)

@@ -50,6 +50,11 @@ def test_a_node_that_begins_a_formula_begins_an_activation(monkeypatch: pytest.M
         ("Reciprocal(Exp(x))", "a = Exp(x) y = Div(one, a)"),
         ("x * Sigmoid(2 * x) + x / 2", "a = Mul(x, two) b = Sigmoid(a) c = Mul(b, x) d = Mul(x, half) y = Add(d, c)"),
         (SHRUNK, "a = Abs(x) b = LessOrEqual(a, half) y = Where(b, zero, x)"),
+        ("gelu(x)**2", "a = Gelu(x) y = Mul(a, a)"),
+        ("gelu(x)**2", "a = com.microsoft.Gelu(x) y = Pow(a, two)"),
+        ("gelu(x)**2", "a = com.microsoft.BiasGelu(x, one) y = Pow(a, two)"),
+        ("gelu_tanh(x)**2", "a = com.microsoft.FastGelu(x) y = Mul(a, a)"),
+        ("x * Tanh(silu(-x))", "n = Neg(x) a = com.microsoft.QuickGelu<alpha = 1.0>(n) b = Tanh(a) y = Mul(b, x)"),
     ],
 )
 def test_every_spelling(formula: str, body: str) -> None:
@@ -75,6 +80,9 @@ def test_every_spelling(formula: str, body: str) -> None:
         ("x / (1 + Abs(x))", "a = Abs(x) b = Add(a, one) y = Div(b, x)"),
         (SHRUNK, "a = Abs(x) b = LessOrEqual(a, half) y = Where(b, x, zero)"),
         ("Exp(x**3)", "a = Mul(x, x) y = Exp(a)"),
+        ("gelu(x)**2", 'a = Gelu<approximate = "tanh">(x) y = Mul(a, a)'),
+        ("silu(x)**2", "a = Swish<alpha = 2.0>(x) y = Mul(a, a)"),
+        ("x * gelu(x)", "a = com.microsoft.BiasGelu(x, one) y = Mul(a, x)"),  # of x with a bias
         ("Exp(x**2)", "a = Pow(x, near_two) y = Exp(a)"),
         ("x * Tanh(x)", "a = Tanh(x) b = Transpose(a) y = Mul(x, b)"),
         ("x * Tanh(x)", "b = Transpose(x) a = Tanh(b) y = Mul(x, a)"),
@@ -104,6 +112,7 @@ def test_the_node_that_begins_a_formula(body: str, expected: bool) -> None:
     ("formula", "rest", "expected"),
     [
         ("Relu(x)**2", "y = Mul(g, g)", True),
+        ("relu(x)**2", "y = Mul(g, g)", True),
         ("Tanh(x)**2", "y = Mul(g, g)", False),
         ("Relu(x)**2", "y = Add(g, g)", False),
         ("x * Relu(x)", "y = Mul(x, g)", False),  # x is not what the product holds

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -109,15 +110,17 @@ class _Body:
 
     def _activated(self, x: ir.Value) -> ir.Value:
         """Write the activation; its formulas are in ``ffn_export/core/activations.py``."""
-        name, alpha = str(self._attribute("activation")), self._attribute("alpha")
+        return self._named(str(self._attribute("activation")), self._attribute("alpha"), x)
+
+    def _named(self, name: str, alpha: Any, x: ir.Value) -> ir.Value:
         slope = {} if alpha is None else {"alpha": alpha}
         if name in _FORMULAS:
             (y,) = bodies.write(self.op, _FORMULAS[name], [x], Setting(self._opset, ir.DataType.FLOAT), slope)
             return y
         known = TABLE[name]
-        return (
-            self._computed(parse(known.formula), x) if known.formula else self.op.write(known.operators[0], x, **slope)
-        )
+        if known.formula:
+            return self._computed(parse(known.formula), x)
+        return self.op.write(known.operators[0], x, **slope)
 
     def _computed(self, term: Term, x: ir.Value) -> ir.Value:
         """Write a term of a formula of ``x``; a square as a product, which no runtime computes by a logarithm."""
@@ -125,11 +128,12 @@ class _Body:
             return self.op.constant(np.asarray(term, np.float32))
         if isinstance(term, str):
             return x
-        first, *others = term.inputs
-        y = self._computed(first, x)
-        if term.operator == "Pow" and others == [2]:
-            return self.op.Mul(y, y)
-        return self.op.write(term.operator, y, *(self._computed(each, x) for each in others))
+        first, *others = (self._computed(each, x) for each in term.inputs)
+        if term.operator in TABLE:
+            return self._named(term.operator, TABLE[term.operator].alpha, first)
+        if term.operator == "Pow" and term.inputs[1] == 2:
+            return self.op.Mul(first, first)
+        return self.op.write(term.operator, first, *others)
 
     def _attention(self) -> ir.Value:
         heads, groups, size = self._number("num_heads"), self._number("kv_num_heads"), self._call.head_size

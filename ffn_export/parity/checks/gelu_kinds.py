@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ffn_export.fusion.activations import operator_activation
 from ffn_export.fusion.functions.contract import DOMAIN
+from ffn_export.fusion.operator_names import operator_activation
 from ffn_export.fusion.views import string_of
 from ffn_export.parity.checks.checked_run import CheckedRun
 from ffn_export.parity.checks.computed_nodes import computed_nodes
