@@ -128,6 +128,7 @@ def build_bundle(
         UsageError: If the destination cannot be written or holds something else, or a name is unknown.
         RuntimeUnavailableError: If a runtime requested by name cannot run here.
     """
+    options.check_asked()
     get_target(options.target)
     get_runtimes(options.judges() or ())
     publish.check_destination(destination)

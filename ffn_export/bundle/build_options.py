@@ -110,6 +110,15 @@ class BuildOptions:
         if self.tuning is not None:
             self._check_tuning()
 
+    def check_asked(self) -> None:
+        """Check that a caller leaves the choice of the precision to the tuning, which sets it in these options.
+
+        Raises:
+            UsageError: If not.
+        """
+        if self.tuning is not None and of_lower_precision(self.precision) is not None:
+            raise UsageError("tuning chooses the precision: give it a budget and leave precision out")
+
     def _check_quantization(self, quantization: QuantizationOptions) -> None:
         if self.target == NATIVE:
             raise UsageError(
@@ -120,8 +129,6 @@ class BuildOptions:
 
     def _check_tuning(self) -> None:
         check_tuning(self.target)
-        if of_lower_precision(self.precision) is not None:
-            raise UsageError("tuning chooses the precision: give it a budget and leave precision out")
         if self.quantization is not None:
             raise UsageError("tuning chooses how weights are stored: give it a budget and leave quantization out")
         if self.share_weights:

@@ -154,7 +154,7 @@ class Entry:
         parse_inputs(self.given_inputs or ())
         for target in self.targets:
             in_use(self.forms, get_target(target))
-            self.build_options(target, self.runtimes or None, 1)
+            self.build_options(target, self.runtimes or None, 1).check_asked()
         for name in ("", *self.processors):
             place(Path(), f"{self.called}{name}")
         _check_spec(self.spec)

@@ -185,6 +185,10 @@ def test_a_wrong_file_is_one_line_before_any_work(
             "portable has one form of each site, so nothing to tune",
         ),
         ('targets = ["ort-native"]\nquantization = {}', "native kernels quantize by themselves"),
+        (
+            'action = "tune"\ntargets = ["ort-native"]\nprecision = "bf16"\nbudget = 0.1',
+            "tuning chooses the precision",
+        ),
         ("tuning = {tokens = []}", "tuning: tokens are a list of lengths"),
         ('tuning = {seconds = "1"}', "tuning: seconds of '1' are no time"),
         ("tuning = {budget = 0.0}", "tuning: an error budget of 0 is none"),
