@@ -92,8 +92,8 @@ class Region:
         plain = {node for node in self.firsts if not is_one_of(node, "FusedGemm")}
         found: set[ir.Node] = set()
         sums = [node for node in self.computing if is_one_of(node, "Add")]
-        for _ in sums:
-            found.update(node for node in sums if node not in found and self._adds_to(node, plain | found))
+        while more := {node for node in sums if node not in found and self._adds_to(node, plain | found)}:
+            found |= more
         return found
 
     @property
