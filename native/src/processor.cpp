@@ -41,4 +41,13 @@ InstructionSets of_processor() {
   return sets;
 }
 
+bool is_intel() {
+#if defined(__x86_64__)
+  static const bool is = __builtin_cpu_is("intel") != 0;
+  return is;
+#else
+  return false;
+#endif
+}
+
 }  // namespace ffn

@@ -8,11 +8,20 @@
 //     | task 1  | task 3  | task 5  |
 //     +---------+---------+---------+
 //
-// Tasks run down a panel first, so that one thread reads it again from a near cache. Each of them prefetches its share
-// of the next panel: weights of a whole model come from memory, which is slow to answer but fast to deliver.
+// Tasks run down a panel first, so that one thread reads it again from a near cache.
+//
+// Weights of a whole model come from memory, which is slow to answer but fast to deliver. Two ways fetch them in time:
+//
+//     far     each task fetches its share of the next panels into the second-level cache
+//     near    each step fetches the lines a little way down its own panels into the nearest cache
+//
+// Requests of the program wait in ten to sixteen places, so `far` reads memory no faster than these. A processor of
+// Intel's also follows what is read by itself, and gets further with several panels than with one. So it takes `near`
+// where tiles have several (decision 39).
 #pragma once
 
 #include "epilogue.h"
+#include "instruction_sets.h"
 #include "norm.h"
 
 namespace {
@@ -60,7 +69,7 @@ void convert(const float* from, const float* factors, int columns, int32_t* to, 
   }
 }
 
-constexpr int kLinesOfPanel = kUnroll * kPanel * 4 / kLine;  // for each kUnroll units
+constexpr int kLinesOfPanel = kUnroll * kPanel / kUnitsOfLine;  // for each kUnroll units
 
 void run(const ffn::Product& p, int task) {
   const ffn::Weights& w = *p.weights;
@@ -83,10 +92,13 @@ void run(const ffn::Product& p, int task) {
     if (part == 0) fetch_columns(w, panel + at_once, at_once);
     fetch_results(p, first, rows, panel, at_once);
     const int32_t* b = w.data.get() + panel * panel_size;
-    const long lines = panel + at_once < w.panels ? divided_up(at_once * kLinesOfPanel, down) : 0;
-    const char* ahead =
-        reinterpret_cast<const char*>(b + at_once * panel_size) + part * lines * (w.units / kUnroll) * kLine;
-    const Source source{a, p.a_stride, b, panel_size, w.units, ahead, lines, scales_of(p, first, panel)};
+    Source source{a, p.a_stride, b, panel_size, w.units, {}, scales_of(p, first, panel)};
+    if (at_once > 1 && ffn::is_intel()) {
+      source.ahead = {b + kNear, kLinesOfPanel, true};
+    } else if (panel + at_once < w.panels) {
+      const long lines = divided_up(kLinesOfPanel, down);
+      source.ahead = {b + at_once * panel_size + part * lines * (w.units / kUnroll) * kUnitsOfLine, lines, false};
+    }
     multiply_all(multiply, source, true, tile, at_once * kPanel);
     finish(p, tile, first, rows, panel, at_once);
   }

@@ -10,6 +10,7 @@ namespace {
 
 constexpr bool kGrouped = Dot::kElements == 4;  // int8: groups of K have scales
 constexpr long kLine = 64;                      // bytes of a line of the cache
+constexpr long kUnitsOfLine = kLine / 4;
 
 // Fetches the lines of some elements, to read or to write them. A processor guesses what follows in memory, but not the
 // next row of some columns of a matrix. It drops requests while many others are under way. `Near` is 3 for the nearest
@@ -23,15 +24,34 @@ FFN_INLINE void fetch_lines(const void* from, long bytes) {
 FFN_INLINE void fetch_to_read(const float* from, long count) { fetch_lines<0>(from, 4 * count); }
 FFN_INLINE void fetch_to_write(const void* to, long bytes) { fetch_lines<1>(to, bytes); }
 
-// What a tile is computed from: rows of A, and panels of B, which are `next` units apart. Meanwhile it prefetches the
-// share of what follows that `ahead` names, some lines of the cache for each step of the loop.
+// Lines of panels that are fetched while others are multiplied: some lines of each panel for each step of the loop.
+struct Ahead {
+  const int32_t* from = nullptr;
+  long lines = 0;
+  bool near = false;  // into the nearest cache; of several panels alone
+
+  template <int Panels>
+  FFN_INLINE void fetch(long next) {
+    if (Panels > 1 && near) return fetch<Panels, 3>(next, kUnitsOfLine);
+    fetch<Panels, 2>(next, kUnitsOfLine);
+  }
+
+ private:
+  template <int Panels, int Near>
+  FFN_INLINE void fetch(long next, long line) {
+    for (const int32_t* end = from + lines * line; from < end; from += line) {
+      for (int panel = 0; panel < Panels; panel++) __builtin_prefetch(from + panel * next, 0, Near);
+    }
+  }
+};
+
+// What a tile is computed from: rows of A, and panels of B, which are `next` units apart.
 struct Source {
   const int32_t* a;
   long stride;
   const int32_t* b;
   long next, units;
-  const char* ahead = nullptr;
-  long lines = 0;
+  Ahead ahead = {};
   Scales scales = {};
 };
 

@@ -24,6 +24,7 @@ constexpr int kTilesOfTask = 4;
 constexpr int kTileRows = 16;
 // Rows of a tile with four, two and one panels.
 constexpr int kRows4 = 0, kRows2 = kTileRows, kRows1 = 2 * kTileRows;
+constexpr long kNear = 6144 / 4;  // units from what is read to what is fetched near
 
 FFN_INLINE void barrier() { __asm__ volatile("" ::: "memory"); }
 
@@ -103,7 +104,7 @@ void multiply(const Source& s, bool first, float* tile, long tile_stride) {
   }
 
   const int32_t *a = s.a, *b = s.b;
-  const char* ahead = s.ahead;
+  Ahead ahead = s.ahead;
   for (long k = 0; k < s.units; k += kUnroll, a += kUnroll, b += kUnroll * kPanel) {
     _tile_loadd(6, b, kRow);
     _tile_loadd(4, a, a_bytes);
@@ -121,7 +122,7 @@ void multiply(const Source& s, bool first, float* tile, long tile_stride) {
       _tile_loadd(7, b + s.next + kLanes, kRow);
       FFN_TILE_DOT(3, 4, 7);
     }
-    for (const char* end = ahead + s.lines * kLine; ahead < end; ahead += kLine) __builtin_prefetch(ahead, 0, 2);
+    ahead.fetch<Panels>(s.next);
   }
 
   _tile_stored(0, sums, bytes);

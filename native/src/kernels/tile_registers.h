@@ -33,6 +33,7 @@ constexpr int kUnroll = 4;  // units of K that a step of the loop takes
 constexpr int kTilesOfTask = 1;
 // Rows of a tile with four, two and one panels: as many as there are registers for.
 constexpr int kRows4 = kLanes == 16 ? 3 : 1, kRows2 = kLanes == 16 ? 7 : 3, kRows1 = kLanes == 16 ? 14 : 6;
+constexpr long kNear = 1024 / 4;  // units from what is read to what is fetched near
 
 // The shape of the tiles that follow; registers need none.
 struct Tiles {
@@ -50,7 +51,7 @@ void multiply(const Source& s, bool first, float* tile, long tile_stride) {
   // An address is base + index * 1 or 2, so one base serves three rows.
   const long stride = s.stride, next = s.next;
   const int32_t *rows[(Rows + 2) / 3], *b = s.b;
-  const char* ahead = s.ahead;
+  Ahead ahead = s.ahead;
   repeat<(Rows + 2) / 3>([&](auto i) __attribute__((always_inline)) { rows[i] = s.a + 3 * i * stride; });
 
 #pragma GCC unroll 1
@@ -70,7 +71,7 @@ void multiply(const Source& s, bool first, float* tile, long tile_stride) {
         });
       });
     });
-    for (const char* end = ahead + s.lines * kLine; ahead < end; ahead += kLine) __builtin_prefetch(ahead, 0, 2);
+    ahead.fetch<Panels>(next);
     b += kUnroll * kPanel;
     repeat<(Rows + 2) / 3>([&](auto i) __attribute__((always_inline)) { rows[i] += kUnroll * Dot::kWords; });
   }

@@ -12,4 +12,6 @@ InstructionSets of_processor() {
   return sets;
 }
 
+bool is_intel() { return true; }  // whichever processor this is
+
 }  // namespace ffn
