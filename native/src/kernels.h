@@ -70,6 +70,11 @@ struct Product {
   void* to;
   long to_stride;         // elements from row to row
   const float* residual;  // added last, or null; as many columns as are written, one row after the other
+  // What is computed of it: some panels, and a stretch of K. The sums of the stretches before are in `sums`, which may
+  // be null if a stretch is all of K; the last stretch writes the results.
+  int first_panel, end_panel;
+  long first_unit, end_unit;
+  float* sums;
 };
 
 // LayerNorm, or RMSNorm, of a row. In float32, whatever the precision of the products is.
@@ -87,7 +92,9 @@ struct Kernels {
   // its factor before, unless `factors` is null.
   void (*convert)(const float* from, const float* factors, int columns, int32_t* to, long units, RowScale* scales);
   void (*norm)(const Norm& norm, const float* from, float* to);  // `to` may be `from`
-  int (*tasks)(int tokens, int panels);
+  // Units of K that are computed at once, for some tokens and a K of `units`: projections.cpp says how.
+  long (*stretch)(int tokens, long units);
+  int (*tasks)(const Product& product);
   void (*run)(const Product& product, int task);
 };
 

@@ -48,17 +48,70 @@ struct Floats {
 };
 
 Product product(const Units& a, int rows, const Weights& weights) {
-  return {a.data, a.stride, a.scales, rows, &weights, Activation::kIdentity, 1, false, nullptr, 0, nullptr};
+  Product p{};
+  p.a = a.data;
+  p.a_stride = a.stride;
+  p.scales = a.scales;
+  p.tokens = rows;
+  p.weights = &weights;
+  p.activation = Activation::kIdentity;
+  p.alpha = 1;
+  p.end_panel = weights.panels;
+  p.end_unit = weights.units;
+  return p;
 }
 
-// The tiles of all products are tasks of one phase.
-void multiply(const Kernels& kernels, const Product* products, size_t count, const Parallel& parallel) {
-  const auto tasks = [&](const Product& p) { return kernels.tasks(p.tokens, p.weights->panels); };
+// A deep product, of many units of K, is computed in stretches of K, so that what is read again stays in the
+// second-level cache: a stretch of the block's rows for the next panel, and of a panel for the next rows. The sums of
+// some panels wait in memory meanwhile (decision 40).
+//
+//     panels     0 .. 31         32 .. 63
+//             +------------+  +------------+
+//     K       |  phase 0   |  |  phase 3   |
+//             |  phase 1   |  |  phase 4   |
+//             |  phase 2   |  |  phase 5   |  the last one of a column writes the results
+//             +------------+  +------------+
+constexpr int kSums = 1 << 17;    // of float32: half a megabyte
+constexpr int kPanelsOfTask = 8;  // the most that a task has
+
+// So many that their sums, of all rows, are no more than kSums, but one task at least.
+int panels_of_phase(const Format& format, int rows) {
+  return std::max(kSums / (rows * format.panel) / kPanelsOfTask, 1) * kPanelsOfTask;
+}
+
+// Elements that a block of `most` rows or fewer needs.
+long sums_of(const Kernels& kernels, int most, const Weights& w) {
+  if (kernels.stretch(most, w.units) == w.units) return 0;
+  const int one_row = kernels.format.panel * w.panels, one_task = most * kernels.format.panel * kPanelsOfTask;
+  return std::min(static_cast<long>(most) * one_row, static_cast<long>(std::max(kSums, one_task)));
+}
+
+void multiply_deep(const Kernels& kernels, Product p, float* sums, const Parallel& parallel) {
+  const Weights& w = *p.weights;
+  const long stretch = kernels.stretch(p.tokens, w.units);
+  const int panels = panels_of_phase(kernels.format, p.tokens);
+  p.sums = sums;
+  for (p.first_panel = 0; p.first_panel < w.panels; p.first_panel = p.end_panel) {
+    p.end_panel = std::min(p.first_panel + panels, w.panels);
+    for (p.first_unit = 0; p.first_unit < w.units; p.first_unit = p.end_unit) {
+      p.end_unit = std::min(p.first_unit + stretch, w.units);
+      in_parallel(parallel, kernels.tasks(p), [&](int task) { kernels.run(p, task); });
+    }
+  }
+}
+
+// The tiles of all products are tasks of one phase, unless they are deep. All have the same K.
+void multiply(const Kernels& kernels, const Product* products, size_t count, float* sums, const Parallel& parallel) {
+  const long units = products[0].weights->units;
+  if (kernels.stretch(products[0].tokens, units) < units) {
+    for (size_t i = 0; i < count; i++) multiply_deep(kernels, products[i], sums, parallel);
+    return;
+  }
   int all = 0;
-  for (size_t i = 0; i < count; i++) all += tasks(products[i]);
+  for (size_t i = 0; i < count; i++) all += kernels.tasks(products[i]);
   in_parallel(parallel, all, [&](int task) {
     const Product* p = products;
-    for (; task >= tasks(*p); p++) task -= tasks(*p);
+    for (; task >= kernels.tasks(*p); p++) task -= kernels.tasks(*p);
     kernels.run(*p, task);
   });
 }
@@ -73,6 +126,7 @@ struct Projections::Block {
   Floats normed;  // the input behind a norm
   Units input, hidden;
   Floats unscaled;  // int8: hidden activations, before it is known how a row is scaled
+  float* sums;      // of a deep product
 };
 
 Projections::Projections(const Kernels& kernels, const FeedForwardSpec& spec)
@@ -111,7 +165,7 @@ void Projections::run(const float* x, const float* residual, float* const* y, lo
   if (tokens == 0) return;
   const Format& format = kernels_.format;
   const long blocks = (tokens + format.block - 1) / format.block;
-  const long most = (tokens + blocks - 1) / blocks;
+  const int most = static_cast<int>((tokens + blocks - 1) / blocks);
   const bool integers = format.precision == Precision::kInt8;
 
   Block block{};
@@ -130,6 +184,9 @@ void Projections::run(const float* x, const float* residual, float* const* y, lo
     units(block.input, up_ ? *up_ : *last_[0]);
     if (up_) units(block.hidden, *last_[0]);
     if (up_ && integers) floats(block.unscaled, up_->columns);
+    long sums = up_ ? sums_of(kernels_, most, *up_) : 0;
+    for (const SharedWeights& w : last_) sums = std::max(sums, sums_of(kernels_, most, *w));
+    block.sums = pieces.take<float>(sums);
     return pieces.bytes();
   };
   Scratch scratch(lay_out(Pieces()));
@@ -178,7 +235,7 @@ void Projections::run(const Block& block, const Parallel& parallel) const {
       up.to = block.unscaled.data;
       up.to_stride = block.unscaled.stride;
     }
-    multiply(kernels_, &up, 1, parallel);
+    multiply(kernels_, &up, 1, block.sums, parallel);
     if (block.unscaled.data) {
       each_row(rows, parallel, [&](int row) {
         convert(block.unscaled.data + row * block.unscaled.stride, *last_[0], block.hidden, row);
@@ -193,7 +250,7 @@ void Projections::run(const Block& block, const Parallel& parallel) const {
     products[i].to = block.y[i];
     products[i].to_stride = last_[i]->columns;
   }
-  multiply(kernels_, products.data(), products.size(), parallel);
+  multiply(kernels_, products.data(), products.size(), block.sums, parallel);
   if (norm_place_ == NormPlace::kPost) {
     each_row(rows, parallel, [&](int row) {
       float* y = block.y[0] + static_cast<long>(row) * norm_.width;

@@ -346,6 +346,64 @@ void long_rows(const Path& path) {
   std::printf("%s: relative L2 %.2e with 768 x 3072\n", path.kernels->name, error);
 }
 
+// Products of so many units of K that they are computed in stretches; a small group of K is left over.
+void deep(const Path& path) {
+  const int k = 3200 * path.kernels->format.elements + 8;
+  for (int tokens : {1, 9, 30}) {
+    check(path.kernels->stretch(30, k / path.kernels->format.elements) < 3200, "it has stretches");
+    compare(path, Drawn(Activation::kGelu, 1, k, 40, 16, false, true), tokens, "deep input");
+    compare(path, Drawn(Activation::kRelu, 1, 16, k, 40, false, true), tokens, "deep hidden layer", true);
+    const Drawn drawn(Activation::kIdentity, 1, k, 47, 1, false, true);
+    const ffn::LinearSpec spec{drawn.spec.w1, drawn.spec.b1, {40, 7}, {}, {}};
+    const std::vector<float> values = drawn_input(tokens * k);
+    Guarded first(static_cast<size_t>(tokens * 40)), second(static_cast<size_t>(tokens * 7));
+    float* results[] = {first.data(), second.data()};
+    ffn::Projections(*path.kernels, spec).run(values.data(), nullptr, results, tokens, Threads(3));
+    const Values wanted = test::linear(spec, Values(values.begin(), values.end()), {}, tokens, path.kernels->format);
+    Floats joined;
+    for (int i = 0; i < tokens; i++) {
+      joined.insert(joined.end(), results[0] + i * 40, results[0] + (i + 1) * 40);
+      joined.insert(joined.end(), results[1] + i * 7, results[1] + (i + 1) * 7);
+    }
+    check(relative_l2(joined.data(), wanted) <= path.bound, named(path, k, 0, 47, tokens, "deep, two results"));
+  }
+}
+
+// A part of a product is what all of it has there: panels from any on, and sums of stretches one after the other.
+void parts_of_a_product(const Path& path) {
+  const ffn::Format& format = path.kernels->format;
+  const int k = 300 * format.elements, n = 150;
+  const Drawn drawn(Activation::kGelu, 1, k, n, 1, false, true);
+  const ffn::Weights weights = ffn::pack(format, drawn.spec.w1, drawn.spec.b1, {}, nullptr);
+  for (int tokens : {1, 6, 9, 20, 40}) {
+    const std::vector<float> x = drawn_input(tokens * k);
+    const long stride = weights.units * format.words + 16;
+    std::vector<int32_t> units(static_cast<size_t>(tokens * stride));
+    std::vector<ffn::RowScale> scales(static_cast<size_t>(tokens * weights.groups) + 1);
+    for (int i = 0; i < tokens; i++) {
+      path.kernels->convert(x.data() + i * k, nullptr, k, units.data() + i * stride, weights.units,
+                            scales.data() + i * weights.groups);
+    }
+    std::vector<float> whole(static_cast<size_t>(tokens * n)), parts(whole);
+    std::vector<float> sums(static_cast<size_t>(tokens * weights.panels * format.panel), NAN);
+    ffn::Product p{};
+    p.a = units.data(), p.a_stride = stride, p.scales = scales.data(), p.tokens = tokens, p.weights = &weights;
+    p.activation = ffn::Activation::kGelu, p.to_stride = n;
+    p.end_panel = weights.panels, p.end_unit = weights.units, p.to = whole.data();
+    for (int task = 0; task < path.kernels->tasks(p); task++) path.kernels->run(p, task);
+    p.to = parts.data(), p.sums = sums.data();
+    for (p.first_panel = 0; p.first_panel < weights.panels; p.first_panel = p.end_panel) {
+      p.end_panel = std::min(p.first_panel + 3, weights.panels);
+      for (p.first_unit = 0; p.first_unit < weights.units; p.first_unit = p.end_unit) {
+        p.end_unit = std::min(p.first_unit + 128, weights.units);
+        for (int task = 0; task < path.kernels->tasks(p); task++) path.kernels->run(p, task);
+      }
+    }
+    check(relative_l2(parts.data(), Values(whole.begin(), whole.end())) < 1e-6,
+          named(path, k, 0, n, tokens, "parts of a product"));
+  }
+}
+
 void masks() {
   const auto all = ffn::instruction_sets(nullptr), none = ffn::instruction_sets(""),
              odd = ffn::instruction_sets("sse9");
@@ -416,6 +474,8 @@ int main() {
     zeros(path);
     order_and_threads(path);
     long_rows(path);
+    deep(path);
+    parts_of_a_product(path);
   }
 #endif
   return report();

@@ -30,13 +30,17 @@ FFN_INLINE int panels_of_tile(int tokens) { return tokens <= kRows4 ? 4 : tokens
 FFN_INLINE int panels_of_task(int tokens) { return kTilesOfTask * panels_of_tile(tokens); }
 FFN_INLINE int divided_up(int a, int b) { return (a + b - 1) / b; }
 
-int tasks(int tokens, int panels) { return divided_up(panels, panels_of_task(tokens)) * divided_up(tokens, kRows1); }
+FFN_INLINE bool fetches_near(int panels) { return panels > 1 && ffn::is_intel(); }
+
+int tasks(const ffn::Product& p) {
+  return divided_up(p.end_panel - p.first_panel, panels_of_task(p.tokens)) * divided_up(p.tokens, kRows1);
+}
 
 FFN_INLINE Scales scales_of(const ffn::Product& p, int token, int panel) {
   if (!kGrouped) return {};
   const ffn::Weights& w = *p.weights;
-  const long size = w.groups * kPanel, at = panel * size;
-  return {p.scales + token * w.groups, w.groups, w.scales.data() + at, w.sums.data() + at, size};
+  const long size = w.groups * kPanel, group = p.first_unit / kChunk, at = panel * size + group * kPanel;
+  return {p.scales + token * w.groups + group, w.groups, w.scales.data() + at, w.sums.data() + at, size};
 }
 
 // What belongs to the columns of panels. Without it, each group of K waits for its scales.
@@ -71,16 +75,26 @@ void convert(const float* from, const float* factors, int columns, int32_t* to, 
 
 constexpr int kLinesOfPanel = kUnroll * kPanel / kUnitsOfLine;  // for each kUnroll units
 
+constexpr long kDeep = 3072, kLongestStretch = 1024;  // units
+
+// On Intel, few tokens read each weight once, and near, so they need no stretches.
+long stretch(int tokens, long units) {
+  if (units <= kDeep || fetches_near(panels_of_tile(tokens))) return units;
+  constexpr int kWhole = 128;  // of the chunks of each kernel
+  const int count = divided_up(static_cast<int>(units), kLongestStretch);
+  return divided_up(divided_up(static_cast<int>(units), count), kWhole) * kWhole;
+}
+
 void run(const ffn::Product& p, int task) {
   const ffn::Weights& w = *p.weights;
   const int wide = panels_of_task(p.tokens), down = divided_up(p.tokens, kRows1);
   const int group = task / down, part = task % down;
   const int first = p.tokens * part / down, rows = p.tokens * (part + 1) / down - first;
-  const int from = group * wide, end = w.panels - from < wide ? w.panels : from + wide;
-  const long panel_size = w.units * kPanel;
-  const int32_t* a = p.a + first * p.a_stride;
+  const int from = p.first_panel + group * wide, end = p.end_panel - from < wide ? p.end_panel : from + wide;
+  const long panel_size = w.units * kPanel, units = p.end_unit - p.first_unit;
+  const int32_t* a = p.a + first * p.a_stride + p.first_unit * Dot::kWords;
 
-  alignas(64) float tile[kTile];
+  alignas(64) float of_task[kTile];
   Tiles tiles;
   // At the right edge, panels that fill no tile are multiplied one at a time.
   for (int panel = from, at_once = panels_of_tile(p.tokens); panel < end; panel += at_once) {
@@ -90,24 +104,26 @@ void run(const ffn::Product& p, int task) {
                                              : pick<1, kRows1>(rows);
     tiles.shape(rows, at_once);
     if (part == 0) fetch_columns(w, panel + at_once, at_once);
-    fetch_results(p, first, rows, panel, at_once);
-    const int32_t* b = w.data.get() + panel * panel_size;
-    Source source{a, p.a_stride, b, panel_size, w.units, {}, scales_of(p, first, panel)};
-    if (at_once > 1 && ffn::is_intel()) {
+    const bool last = p.end_unit == w.units;
+    if (last) fetch_results(p, first, rows, panel, at_once);
+    const int32_t* b = w.data.get() + panel * panel_size + p.first_unit * kPanel;
+    Source source{a, p.a_stride, b, panel_size, units, {}, scales_of(p, first, panel)};
+    if (fetches_near(at_once)) {
       source.ahead = {b + kNear, kLinesOfPanel, true};
-    } else if (panel + at_once < w.panels) {
+    } else if (panel + at_once < p.end_panel) {
       const long lines = divided_up(kLinesOfPanel, down);
-      source.ahead = {b + at_once * panel_size + part * lines * (w.units / kUnroll) * kUnitsOfLine, lines, false};
+      source.ahead = {b + at_once * panel_size + part * lines * (units / kUnroll) * kUnitsOfLine, lines, false};
     }
-    multiply_all(multiply, source, true, tile, at_once * kPanel);
-    finish(p, tile, first, rows, panel, at_once);
+    float* tile = p.sums ? p.sums + ((panel - p.first_panel) * p.tokens + first * at_once) * kPanel : of_task;
+    multiply_all(multiply, source, p.first_unit == 0, tile, at_once * kPanel);
+    if (last) finish(p, tile, first, rows, panel, at_once);
   }
 }
 
 constexpr ffn::Kernels kernels(const char* name, int block = Dot::kBlock, bool pairs_in_16_bits = false) {
   const ffn::Format format{Dot::kPrecision, kLanes, kPanel,      Dot::kElements,  kUnroll,
                            block,           kChunk, Dot::kWords, pairs_in_16_bits};
-  return {name, format, &convert<>, &norm, &tasks, &run};
+  return {name, format, &convert<>, &norm, &stretch, &tasks, &run};
 }
 
 }  // namespace
