@@ -1,11 +1,12 @@
 """Time blocks and whole models with and without native kernels: python scripts/native_benchmark.py.
 
 The contenders run in turn, in one process, on one thread unless ``--threads`` says otherwise. A contender runs just
-before it is timed, so that its weights are in the caches again; with ``--weights cold`` other memory is written then,
-so that they are in none. The columns are the median time, and the median of the ratio in each turn to ONNX Runtime: for
-a block its best form, the model fused for ``ort-cpu``; for a whole model what a user has otherwise, the export in a
-session with all optimisations. Native kernels run the model fused for ``ort-native``. The quartiles are those of the
-same ratios. The error is that of the first output against the module in float64, relative L2 on drawn inputs.
+before it is timed, so that its weights are in the caches again; on several threads for some milliseconds, so that these
+are awake. With ``--weights cold`` other memory is written then, so that they are in none. The columns are the median
+time, and the median of the ratio in each turn to ONNX Runtime: for a block its best form, the model fused for
+``ort-cpu``; for a whole model what a user has otherwise, the export in a session with all optimisations. Native kernels
+run the model fused for ``ort-native``. The quartiles are those of the same ratios. The error is that of the first
+output against the module in float64, relative L2 on drawn inputs.
 
 ``--write`` stores the results in ``docs/native.json``, one run for each processor with its kernels, number of threads
 and state of weights, and writes the tables of ``docs/native.md`` from them; ``--only-page`` writes the tables from what
@@ -58,6 +59,7 @@ PRECISIONS = ("f32", "bf16", "int8")
 WARM, COLD = "warm", "cold"
 _IN_WORDS = {WARM: "weights in the caches", COLD: "weights out of the caches"}
 _MORE_THAN_CACHES = 2**28  # bytes
+_AWAKE = 0.005  # seconds in which all threads of a session begin to work
 
 
 def session(
@@ -103,9 +105,16 @@ def openvino(model: bytes, threads: int, precision: str) -> Contender:
 
 
 def in_turn(
-    calls: dict[str, Call], seconds: float, clock: Callable[[], float] = time.perf_counter, weights: str = WARM
+    calls: dict[str, Call],
+    seconds: float,
+    clock: Callable[[], float] = time.perf_counter,
+    weights: str = WARM,
+    warm_up: float = 0,
 ) -> dict[str, list[float]]:
-    """Return the times of each call; the calls take turns, so that a busy moment meets them all."""
+    """Return the times of each call; the calls take turns, so that a busy moment meets them all.
+
+    With warm weights a call runs once before it is timed, and again for ``warm_up`` seconds.
+    """
     times: dict[str, list[float]] = {name: [] for name in calls}
     others = np.zeros(_MORE_THAN_CACHES if weights == COLD else 0, np.uint8)
     end = time.perf_counter() + seconds
@@ -115,7 +124,10 @@ def in_turn(
             if weights == COLD:
                 others += 1
             else:
+                warm = clock() + warm_up
                 call()
+                while clock() < warm:
+                    call()
             start = clock()
             call()
             times[name].append(clock() - start)
@@ -129,10 +141,11 @@ def compared(
     seconds: float,
     clock: Callable[[], float] = time.perf_counter,
     weights: str = WARM,
+    warm_up: float = 0,
 ) -> Iterator[dict[str, Any]]:
     """Time contenders in turn on inputs, and yield a row for each; ``wanted`` is the first output in float64."""
     ready = {name: contender(feeds) for name, contender in contenders.items()}
-    times = in_turn({name: call for name, (call, _) in ready.items()}, seconds, clock, weights)
+    times = in_turn({name: call for name, (call, _) in ready.items()}, seconds, clock, weights, warm_up)
     for name, (_, y) in ready.items():
         # Of each turn, since a processor that slows down during the run then slows both sides of a ratio.
         low, ratio, high = np.quantile(np.divide(times[name], times[BASE]), (0.25, 0.5, 0.75))
@@ -180,7 +193,8 @@ def measured(
     for count, size in lengths(name, tokens).items():
         feeds = draw_all(source.inputs, token_sizes(source.inputs, size), 0)
         wanted = next(iter(TorchReference(source, threads).evaluate(feeds).values()))[0]
-        for row in compared(contenders, feeds, wanted, seconds, weights=weights):
+        warm_up = _AWAKE if threads > 1 else 0
+        for row in compared(contenders, feeds, wanted, seconds, weights=weights, warm_up=warm_up):
             yield {"module": name, "tokens": count, **row}
 
 

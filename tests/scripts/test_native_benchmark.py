@@ -59,6 +59,13 @@ def test_cold_weights_are_pushed_out_before_a_call_and_warm_ones_used(monkeypatc
         assert len(calls) == runs * len(times["it"])
 
 
+def test_a_warm_up_repeats_a_call_before_it_is_timed() -> None:
+    ticks = iter(range(1000))
+    calls: list[int] = []
+    times = native_benchmark.in_turn({"it": lambda: calls.append(0)}, 0, lambda: next(ticks), warm_up=3)
+    assert len(calls) == 4 * len(times["it"])  # at 0, 1 and 2, and the timed one
+
+
 @needs_provider
 def test_the_blocks_that_are_compared_run_on_native_kernels_too(tmp_path: Path) -> None:
     block = block_subject("bert-ffn", (32, 64), (4,), tmp_path)
