@@ -33,6 +33,7 @@ class Cost:
 
     def words(self, model: Path) -> str:
         """Return seconds and peak memory beside the size of a model."""
+        size = size_on_disk(model)  # first, since it may read pages of the file
         words = f"{time.monotonic() - self._started:.0f} s"
         peak, private, before = peak_memory(), self._private, self._private_before
         if peak is not None and self._before is not None:
@@ -40,7 +41,7 @@ class Cost:
             if private is not None and before is not None:
                 words += f" with pages mapped from files and {(private - before) / _MIB:,.0f} without"
             words += f", beside {self._before / _MIB:,.0f} of Python and its packages"
-        return f"{words}; the model has {size_on_disk(model) / _MIB:,.1f} MiB"
+        return f"{words}; the model has {size / _MIB:,.1f} MiB"
 
     def _watch(self) -> None:
         while self._private is not None:

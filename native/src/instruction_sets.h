@@ -14,7 +14,7 @@ struct InstructionSets {
 };
 
 InstructionSets of_processor();
-bool is_intel();
+bool is_intel();  // its processors fetch weights in another way: kernels/product.h
 
 // The sets of this processor that `allowed` names, separated by commas: avx2, avx_vnni, avx512, bf16, vnni, amx. Null
 // allows all, and a name that is unknown allows nothing.

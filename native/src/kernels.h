@@ -10,7 +10,7 @@
 //              +-----------------------+               +------+------+------+
 //
 // The product is a grid of tiles, a few tokens by one or a few panels each. A tile is a *task*: the caller runs all
-// tasks of a grid, in any order and on any thread.
+// tasks of a grid, in any order and on any thread. A grid may be of a stretch of K; then the next one follows.
 #pragma once
 
 #include <cstddef>
@@ -70,8 +70,8 @@ struct Product {
   void* to;
   long to_stride;         // elements from row to row
   const float* residual;  // added last, or null; as many columns as are written, one row after the other
-  // What is computed of it: some panels, and a stretch of K. The sums of the stretches before are in `sums`, which may
-  // be null if a stretch is all of K; the last stretch writes the results.
+  // What is computed of it: some panels, and a stretch of K. The sums of the stretches before are in `sums`, a float32
+  // for each token and column of these panels. It may be null if the stretch is all of K. The last one writes results.
   int first_panel, end_panel;
   long first_unit, end_unit;
   float* sums;
@@ -92,7 +92,7 @@ struct Kernels {
   // its factor before, unless `factors` is null.
   void (*convert)(const float* from, const float* factors, int columns, int32_t* to, long units, RowScale* scales);
   void (*norm)(const Norm& norm, const float* from, float* to);  // `to` may be `from`
-  // Units of K that are computed at once, for some tokens and a K of `units`: projections.cpp says how.
+  // How many units of K a phase takes, for some tokens and a K of `units` (projections.cpp).
   long (*stretch)(int tokens, long units);
   int (*tasks)(const Product& product);
   void (*run)(const Product& product, int task);

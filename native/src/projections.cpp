@@ -5,9 +5,10 @@
 //        |_________________|  |________________________________|  |______________________________|
 //               both                feed-forward alone                        both
 //
-// A phase is a set of equal tasks that do not depend on each other. The host runs them on its threads and no call tells
-// how many these are, so a phase is cut as finely as it can be: into tiles. On one thread that costs nothing, since the
-// order of the tiles is the order in which one thread would compute them anyway.
+// A phase is a set of equal tasks that do not depend on each other; deep products have several (below). The host runs
+// them on its threads and no call tells how many these are, so a phase is cut as finely as it can be: into tiles. On
+// one thread that costs nothing, since the order of the tiles is the order in which one thread would compute them
+// anyway.
 //
 // A block is as large as its hidden activations fit the second-level cache, or as large as weights from a far cache
 // need. The norms are taken of rows that the block has just read or written.
@@ -61,7 +62,7 @@ Product product(const Units& a, int rows, const Weights& weights) {
   return p;
 }
 
-// A deep product, of many units of K, is computed in stretches of K, so that what is read again stays in the
+// A deep product, of many units of K, is computed in stretches of K, so that most of what is read again stays in the
 // second-level cache: a stretch of the block's rows for the next panel, and of a panel for the next rows. The sums of
 // some panels wait in memory meanwhile (decision 40).
 //
@@ -71,19 +72,19 @@ Product product(const Units& a, int rows, const Weights& weights) {
 //             |  phase 1   |  |  phase 4   |
 //             |  phase 2   |  |  phase 5   |  the last one of a column writes the results
 //             +------------+  +------------+
-constexpr int kSums = 1 << 17;    // of float32: half a megabyte
-constexpr int kPanelsOfTask = 8;  // the most that a task has
+constexpr int kSums = 1 << 17;  // of float32: half a megabyte
+constexpr int kMostPanelsOfTask = 8, kLeastPanels = 32;
 
-// So many that their sums, of all rows, are no more than kSums, but one task at least.
+// As many as have kSums, but enough for many threads.
 int panels_of_phase(const Format& format, int rows) {
-  return std::max(kSums / (rows * format.panel) / kPanelsOfTask, 1) * kPanelsOfTask;
+  return std::max(kSums / (rows * format.panel) / kMostPanelsOfTask * kMostPanelsOfTask, kLeastPanels);
 }
 
 // Elements that a block of `most` rows or fewer needs.
 long sums_of(const Kernels& kernels, int most, const Weights& w) {
   if (kernels.stretch(most, w.units) == w.units) return 0;
-  const int one_row = kernels.format.panel * w.panels, one_task = most * kernels.format.panel * kPanelsOfTask;
-  return std::min(static_cast<long>(most) * one_row, static_cast<long>(std::max(kSums, one_task)));
+  const long row = kernels.format.panel, all = most * row * w.panels;
+  return std::min(all, std::max<long>(kSums, most * row * kLeastPanels));
 }
 
 void multiply_deep(const Kernels& kernels, Product p, float* sums, const Parallel& parallel) {
@@ -180,13 +181,13 @@ void Projections::run(const float* x, const float* residual, float* const* y, lo
       to.data = pieces.take<int32_t>(most * to.stride);
       to.scales = pieces.take<RowScale>(most * next.groups);
     };
+    long sums = up_ ? sums_of(kernels_, most, *up_) : 0;
+    for (const SharedWeights& w : last_) sums = std::max(sums, sums_of(kernels_, most, *w));
+    block.sums = pieces.take<float>(sums);
     if (norm_place_ == NormPlace::kPre) floats(block.normed, columns_in_);
     units(block.input, up_ ? *up_ : *last_[0]);
     if (up_) units(block.hidden, *last_[0]);
     if (up_ && integers) floats(block.unscaled, up_->columns);
-    long sums = up_ ? sums_of(kernels_, most, *up_) : 0;
-    for (const SharedWeights& w : last_) sums = std::max(sums, sums_of(kernels_, most, *w));
-    block.sums = pieces.take<float>(sums);
     return pieces.bytes();
   };
   Scratch scratch(lay_out(Pieces()));

@@ -348,10 +348,12 @@ void long_rows(const Path& path) {
 
 // Products of so many units of K that they are computed in stretches; a small group of K is left over.
 void deep(const Path& path) {
-  const int k = 3200 * path.kernels->format.elements + 8;
+  const int elements = path.kernels->format.elements, k = 3200 * elements + 8, units = k / elements;
+  check(path.kernels->stretch(30, units) < units, "a deep product has stretches");
+  check(path.kernels->stretch(1, units) == units, "but not of one token");
   for (int tokens : {1, 9, 30}) {
-    check(path.kernels->stretch(30, k / path.kernels->format.elements) < 3200, "it has stretches");
     compare(path, Drawn(Activation::kGelu, 1, k, 40, 16, false, true), tokens, "deep input");
+    compare(path, Drawn(Activation::kSwish, 1, k, 40, 16, true, true), tokens, "deep input, gated");
     compare(path, Drawn(Activation::kRelu, 1, 16, k, 40, false, true), tokens, "deep hidden layer", true);
     const Drawn drawn(Activation::kIdentity, 1, k, 47, 1, false, true);
     const ffn::LinearSpec spec{drawn.spec.w1, drawn.spec.b1, {40, 7}, {}, {}};
@@ -369,39 +371,79 @@ void deep(const Path& path) {
   }
 }
 
+// A product of packed weights with rows of A, of which parts are computed.
+struct Rows {
+  const ffn::Kernels& kernels;
+  const ffn::Weights& weights;
+  std::vector<int32_t> units;
+  std::vector<ffn::RowScale> scales;
+  ffn::Product product{};
+
+  Rows(const ffn::Kernels& of, const ffn::Weights& w, int tokens)
+      : kernels(of), weights(w), scales(static_cast<size_t>(tokens * w.groups) + 1) {
+    const std::vector<float> x = drawn_input(tokens * w.rows);
+    const long stride = w.units * of.format.words + 16;
+    units.resize(static_cast<size_t>(tokens * stride));
+    for (int i = 0; i < tokens; i++) {
+      of.convert(x.data() + i * w.rows, nullptr, w.rows, units.data() + i * stride, w.units,
+                 scales.data() + i * w.groups);
+    }
+    product.a = units.data(), product.a_stride = stride, product.scales = scales.data(), product.tokens = tokens;
+    product.weights = &weights, product.activation = ffn::Activation::kGelu, product.to_stride = w.columns;
+  }
+
+  // In phases of some panels and units of K.
+  Floats run(int panels, long stretch, float* sums) {
+    Floats y(static_cast<size_t>(product.tokens * weights.columns));
+    ffn::Product p = product;
+    p.to = y.data(), p.sums = sums;
+    for (p.first_panel = 0; p.first_panel < weights.panels; p.first_panel = p.end_panel) {
+      p.end_panel = std::min(p.first_panel + panels, weights.panels);
+      for (p.first_unit = 0; p.first_unit < weights.units; p.first_unit = p.end_unit) {
+        p.end_unit = std::min(p.first_unit + stretch, weights.units);
+        for (int task = 0; task < kernels.tasks(p); task++) kernels.run(p, task);
+      }
+    }
+    return y;
+  }
+};
+
+// Whether sums wait between two stretches changes no bit, but where the registers add up all of K.
+bool same(const Path& path, const Floats& a, const Floats& b) {
+  if (path.kernels != &ffn::kBfloat16Avx512) return a == b;
+  return relative_l2(a.data(), Values(b.begin(), b.end())) < 1e-6;
+}
+
 // A part of a product is what all of it has there: panels from any on, and sums of stretches one after the other.
 void parts_of_a_product(const Path& path) {
   const ffn::Format& format = path.kernels->format;
-  const int k = 300 * format.elements, n = 150;
+  const int k = 300 * format.elements, n = 300;
   const Drawn drawn(Activation::kGelu, 1, k, n, 1, false, true);
   const ffn::Weights weights = ffn::pack(format, drawn.spec.w1, drawn.spec.b1, {}, nullptr);
-  for (int tokens : {1, 6, 9, 20, 40}) {
-    const std::vector<float> x = drawn_input(tokens * k);
-    const long stride = weights.units * format.words + 16;
-    std::vector<int32_t> units(static_cast<size_t>(tokens * stride));
-    std::vector<ffn::RowScale> scales(static_cast<size_t>(tokens * weights.groups) + 1);
-    for (int i = 0; i < tokens; i++) {
-      path.kernels->convert(x.data() + i * k, nullptr, k, units.data() + i * stride, weights.units,
-                            scales.data() + i * weights.groups);
-    }
-    std::vector<float> whole(static_cast<size_t>(tokens * n)), parts(whole);
+  for (int tokens : {1, 2, 3, 6, 9, 20, 40}) {
+    Rows rows(*path.kernels, weights, tokens);
     std::vector<float> sums(static_cast<size_t>(tokens * weights.panels * format.panel), NAN);
-    ffn::Product p{};
-    p.a = units.data(), p.a_stride = stride, p.scales = scales.data(), p.tokens = tokens, p.weights = &weights;
-    p.activation = ffn::Activation::kGelu, p.to_stride = n;
-    p.end_panel = weights.panels, p.end_unit = weights.units, p.to = whole.data();
-    for (int task = 0; task < path.kernels->tasks(p); task++) path.kernels->run(p, task);
-    p.to = parts.data(), p.sums = sums.data();
-    for (p.first_panel = 0; p.first_panel < weights.panels; p.first_panel = p.end_panel) {
-      p.end_panel = std::min(p.first_panel + 3, weights.panels);
-      for (p.first_unit = 0; p.first_unit < weights.units; p.first_unit = p.end_unit) {
-        p.end_unit = std::min(p.first_unit + 128, weights.units);
-        for (int task = 0; task < path.kernels->tasks(p); task++) path.kernels->run(p, task);
-      }
-    }
-    check(relative_l2(parts.data(), Values(whole.begin(), whole.end())) < 1e-6,
+    check(same(path, rows.run(6, 128, sums.data()), rows.run(weights.panels, weights.units, nullptr)),
           named(path, k, 0, n, tokens, "parts of a product"));
   }
+}
+
+// A deep product of more panels than a phase takes is what it is without phases, in any order of its tasks. What is
+// tested is in no kernel, so one precision does.
+void many_panels(const Path& path) {
+  const ffn::Format& format = path.kernels->format;
+  if (format.precision != ffn::Precision::kFloat32) return;
+  const int tokens = 60, k = 3200, n = (1 << 17) / tokens + 40;
+  const Drawn drawn(Activation::kGelu, 1, k, n, 1, false, true);
+  const ffn::LinearSpec spec{drawn.spec.w1, drawn.spec.b1, {n}, {}, {}};
+  const ffn::Weights weights = ffn::pack(format, drawn.spec.w1, drawn.spec.b1, {}, nullptr);
+  Rows rows(*path.kernels, weights, tokens);
+  rows.product.activation = ffn::Activation::kIdentity;
+  const Floats wanted = rows.run(weights.panels, weights.units, nullptr);
+  const Floats x = drawn_input(tokens * k);
+  Guarded y(wanted.size());
+  run(ffn::Projections(*path.kernels, spec), x.data(), y.data(), tokens, Backwards());
+  check(same(path, Floats(y.data(), y.data() + wanted.size()), wanted), named(path, k, 0, n, tokens, "many panels"));
 }
 
 void masks() {
@@ -476,6 +518,7 @@ int main() {
     long_rows(path);
     deep(path);
     parts_of_a_product(path);
+    many_panels(path);
   }
 #endif
   return report();

@@ -62,5 +62,5 @@ def test_it_stays_near_the_weights(tmp_path: Path) -> None:
     assert peak - base < 2 * weights
     assert private - base_private < 1.2 * weights
     assert private <= mapped
-    # The numbers printed are those of the system, which may still count pages that are read at the end.
-    assert peak - 0.2 * weights < python + mapped <= peak + 1
+    # The numbers printed are rounded, and those of the system.
+    assert peak - 3 < python + mapped <= peak + 1

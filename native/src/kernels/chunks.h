@@ -1,4 +1,4 @@
-// A tile from all of K, a chunk after the other.
+// A tile from all of K, or a stretch of it, a chunk after the other.
 //
 //     K   |---- chunk ----|---- chunk ----|-- rest --|
 //             registers       registers      registers

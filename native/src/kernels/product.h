@@ -15,9 +15,9 @@
 //     far     each task fetches its share of the next panels into the second-level cache
 //     near    each step fetches the lines a little way down its own panels into the nearest cache
 //
-// Requests of the program wait in ten to sixteen places, so `far` reads memory no faster than these. A processor of
-// Intel's also follows what is read by itself, and gets further with several panels than with one. So it takes `near`
-// where tiles have several (decision 39).
+// A core keeps ten to sixteen requests of the program under way, which limits `far`. Intel's processors also fetch by
+// themselves what follows in memory, and do so faster where a tile has several panels. There they take `near` (decision
+// 39).
 #pragma once
 
 #include "epilogue.h"
@@ -75,14 +75,27 @@ void convert(const float* from, const float* factors, int columns, int32_t* to, 
 
 constexpr int kLinesOfPanel = kUnroll * kPanel / kUnitsOfLine;  // for each kUnroll units
 
-constexpr long kDeep = 3072, kLongestStretch = 1024;  // units
+constexpr long kDeep = 3072 / Dot::kWords, kLongestStretch = 1024 / Dot::kWords;  // units
+constexpr long kWhole = 128;                                                      // a stretch is a multiple of it
+static_assert(kWhole % kUnroll == 0 && (kChunk > kDeep || kWhole % kChunk == 0), "a stretch ends where a chunk does");
 
-// On Intel, few tokens read each weight once, and near, so they need no stretches.
+// Few tokens, whose tiles have several panels, read each weight once: stretches would keep nothing near for them.
 long stretch(int tokens, long units) {
-  if (units <= kDeep || fetches_near(panels_of_tile(tokens))) return units;
-  constexpr int kWhole = 128;  // of the chunks of each kernel
-  const int count = divided_up(static_cast<int>(units), kLongestStretch);
-  return divided_up(divided_up(static_cast<int>(units), count), kWhole) * kWhole;
+  if (units <= kDeep || panels_of_tile(tokens) > 1) return units;
+  const long count = (units + kLongestStretch - 1) / kLongestStretch, least = (units + count - 1) / count;
+  return (least + kWhole - 1) / kWhole * kWhole;
+}
+
+// What is multiplied after some panels, of which it is given the first unit: the panels beside them, or the first of
+// the next stretch or phase. Null after the last.
+FFN_INLINE const int32_t* after(const ffn::Product& p, int panel) {
+  const ffn::Weights& w = *p.weights;
+  long unit = p.first_unit;
+  if (panel == p.end_panel) {
+    unit = p.end_unit < w.units ? p.end_unit : 0;
+    if (unit) panel = p.first_panel;
+  }
+  return panel < w.panels ? w.data.get() + (panel * w.units + unit) * kPanel : nullptr;
 }
 
 void run(const ffn::Product& p, int task) {
@@ -110,9 +123,9 @@ void run(const ffn::Product& p, int task) {
     Source source{a, p.a_stride, b, panel_size, units, {}, scales_of(p, first, panel)};
     if (fetches_near(at_once)) {
       source.ahead = {b + kNear, kLinesOfPanel, true};
-    } else if (panel + at_once < p.end_panel) {
+    } else if (const int32_t* next = after(p, panel + at_once)) {
       const long lines = divided_up(kLinesOfPanel, down);
-      source.ahead = {b + at_once * panel_size + part * lines * (units / kUnroll) * kUnitsOfLine, lines, false};
+      source.ahead = {next + part * lines * (units / kUnroll) * kUnitsOfLine, lines, false};
     }
     float* tile = p.sums ? p.sums + ((panel - p.first_panel) * p.tokens + first * at_once) * kPanel : of_task;
     multiply_all(multiply, source, p.first_unit == 0, tile, at_once * kPanel);
