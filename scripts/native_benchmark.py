@@ -113,7 +113,7 @@ def in_turn(
 ) -> dict[str, list[float]]:
     """Return the times of each call; the calls take turns, so that a busy moment meets them all.
 
-    With warm weights a call runs once before it is timed, and again for ``warm_up`` seconds.
+    With warm weights a call runs once before it is timed, and again until ``warm_up`` seconds have passed.
     """
     times: dict[str, list[float]] = {name: [] for name in calls}
     others = np.zeros(_MORE_THAN_CACHES if weights == COLD else 0, np.uint8)

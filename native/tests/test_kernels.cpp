@@ -62,6 +62,15 @@ void norms(const Path& path) {
           }
 }
 
+// Rows of several results, beside each other.
+Floats joined(float* const* results, const std::vector<int>& splits, int tokens) {
+  Floats rows;
+  for (int i = 0; i < tokens; i++)
+    for (size_t j = 0; j < splits.size(); j++)
+      rows.insert(rows.end(), results[j] + i * splits[j], results[j] + (i + 1) * splits[j]);
+  return rows;
+}
+
 // One product: with a residual and a norm, or cut into results of any width.
 void linear(const Path& path) {
   for (int tokens : {1, 5, 14, 130}) {
@@ -84,11 +93,7 @@ void linear(const Path& path) {
       projections.run(x.data(), whole ? r.data() : nullptr, results.data(), tokens, Threads(3));
       const Values wanted =
           test::linear(spec, Values(values.begin(), values.end()), added, tokens, path.kernels->format);
-      Floats joined;
-      for (int i = 0; i < tokens; i++)
-        for (size_t j = 0; j < splits.size(); j++)
-          joined.insert(joined.end(), results[j] + i * splits[j], results[j] + (i + 1) * splits[j]);
-      const double error = relative_l2(joined.data(), wanted);
+      const double error = relative_l2(joined(results.data(), splits, tokens).data(), wanted);
       check(error <= path.bound,
             named(path, d, 0, o, tokens, "linear") + ": error " + std::to_string(error * 1e6) + "e-6");
     }
@@ -362,12 +367,8 @@ void deep(const Path& path) {
     float* results[] = {first.data(), second.data()};
     ffn::Projections(*path.kernels, spec).run(values.data(), nullptr, results, tokens, Threads(3));
     const Values wanted = test::linear(spec, Values(values.begin(), values.end()), {}, tokens, path.kernels->format);
-    Floats joined;
-    for (int i = 0; i < tokens; i++) {
-      joined.insert(joined.end(), results[0] + i * 40, results[0] + (i + 1) * 40);
-      joined.insert(joined.end(), results[1] + i * 7, results[1] + (i + 1) * 7);
-    }
-    check(relative_l2(joined.data(), wanted) <= path.bound, named(path, k, 0, 47, tokens, "deep, two results"));
+    check(relative_l2(joined(results, {40, 7}, tokens).data(), wanted) <= path.bound,
+          named(path, k, 0, 47, tokens, "deep, two results"));
   }
 }
 
