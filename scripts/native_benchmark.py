@@ -36,7 +36,7 @@ import ffn_export as fx
 from ffn_export.calibration.node_smoothing import smoothed
 from ffn_export.calibration.statistics import drawn_inputs
 from ffn_export.core.drawing import draw_all
-from ffn_export.core.processor import processor_name
+from ffn_export.core.processor import family, processor_name
 from ffn_export.exporter.export import export_source
 from ffn_export.exporter.source import Source, resolve
 from ffn_export.latency.interleaving import settle
@@ -203,7 +203,9 @@ def environment(threads: int) -> dict[str, Any]:
     versions = {"onnxruntime": onnxruntime.__version__}
     with contextlib.suppress(PackageNotFoundError):
         versions["OpenVINO"] = version("openvino")
-    return {"processor": processor_name(), "threads": threads, "load": os.getloadavg()[0], "versions": versions}
+    # Virtual machines hide the model: generations of AMD's have one name.
+    processor = f"{processor_name()}, family {family()}" if family() else processor_name()
+    return {"processor": processor, "threads": threads, "load": os.getloadavg()[0], "versions": versions}
 
 
 def table(results: Mapping[str, Any]) -> str:

@@ -14,7 +14,13 @@ struct InstructionSets {
 };
 
 InstructionSets of_processor();
-bool is_intel();  // its processors fetch weights in another way: kernels/product.h
+
+// How this processor fetches weights fastest: kernels/product.h.
+struct Fetching {
+  int near = 0;     // bytes from what a tile of several panels reads to what it fetches; 0 to fetch the next panels
+  int streams = 1;  // at most, in which the next panel is fetched
+};
+const Fetching& fetching();
 
 // The sets of this processor that `allowed` names, separated by commas: avx2, avx_vnni, avx512, bf16, vnni, amx. Null
 // allows all, and a name that is unknown allows nothing.

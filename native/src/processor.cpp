@@ -1,6 +1,9 @@
 // What this processor and its operating system offer.
 #include "instruction_sets.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #if defined(__x86_64__) && defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,6 +21,14 @@ bool tiles_are_saved() {
   return false;
 #endif
 }
+
+#if defined(__x86_64__)
+int family() {
+  unsigned a = 0, b, c, d;
+  __get_cpuid(1, &a, &b, &c, &d);
+  return static_cast<int>((a >> 8 & 0xF) + (a >> 20 & 0xFF));  // as the makers add them up from 0xF on
+}
+#endif
 
 }  // namespace
 
@@ -41,13 +52,18 @@ InstructionSets of_processor() {
   return sets;
 }
 
-bool is_intel() {
+// Decisions 39, 41 and 42 have the measurements.
+const Fetching& fetching() {
+  static const Fetching here = [] {
+    Fetching found;
 #if defined(__x86_64__)
-  static const bool is = __builtin_cpu_is("intel") != 0;
-  return is;
-#else
-  return false;
+    constexpr int kZen5 = 0x1A;
+    if (__builtin_cpu_is("intel")) found = {1024, 4};
+    if (__builtin_cpu_is("amd") && family() >= kZen5) found = {4096, 1};
 #endif
+    return found;
+  }();
+  return here;
 }
 
 }  // namespace ffn

@@ -23,7 +23,7 @@ FFN_INLINE void multiply_all(Multiply multiply, Source s, bool first, float* til
     if (kGrouped) s.scales.next();
     s.a += s.units * Dot::kWords;
     s.b += s.units * kPanel;
-    s.ahead.from += s.units / kUnroll * s.ahead.lines * kUnitsOfLine;
+    s.ahead.skip(s.units / kUnroll);
   }
 }
 

@@ -15,10 +15,13 @@
 //     far     each task fetches its share of the next panels into the second-level cache
 //     near    each step fetches the lines a little way down its own panels into the nearest cache
 //
-// A core keeps ten to sixteen requests of the program under way, which limits `far`. Intel's processors also fetch by
-// themselves what follows in memory, and do so faster where a tile has several panels. There they take `near` (decision
-// 39).
+// A core keeps ten to sixteen requests of the program under way, which limits `far`. Processors also fetch by
+// themselves what follows in memory. Where a tile has several panels, those of Intel and Zen 5 then follow each panel
+// of `near` (decisions 39 and 42). Where it has one, `far` goes through the next panel in up to four streams, of which
+// Intel's follow each (decision 41).
 #pragma once
+
+#include <algorithm>
 
 #include "epilogue.h"
 #include "instruction_sets.h"
@@ -30,7 +33,7 @@ FFN_INLINE int panels_of_tile(int tokens) { return tokens <= kRows4 ? 4 : tokens
 FFN_INLINE int panels_of_task(int tokens) { return kTilesOfTask * panels_of_tile(tokens); }
 FFN_INLINE int divided_up(int a, int b) { return (a + b - 1) / b; }
 
-FFN_INLINE bool fetches_near(int panels) { return panels > 1 && ffn::is_intel(); }
+FFN_INLINE bool fetches_near(int panels) { return panels > 1 && ffn::fetching().near > 0; }
 
 int tasks(const ffn::Product& p) {
   return divided_up(p.end_panel - p.first_panel, panels_of_task(p.tokens)) * divided_up(p.tokens, kRows1);
@@ -98,6 +101,26 @@ FFN_INLINE const int32_t* after(const ffn::Product& p, int panel) {
   return panel < w.panels ? w.data.get() + (panel * w.units + unit) * kPanel : nullptr;
 }
 
+// Streams in which a tile of one panel fetches its share of the next one: not more than the share has lines.
+FFN_INLINE int far_streams(int down) {
+  constexpr int kLinesOfFourUnits = 4 * kPanel / kUnitsOfLine;
+  const int most = std::min(ffn::fetching().streams, kLinesOfFourUnits / down);
+  return most >= 4 ? 4 : most >= 2 ? 2 : 1;
+}
+
+FFN_INLINE Ahead fetch_far(const int32_t* panels, int count, long panel_size, long units, int part, int down,
+                           int streams) {
+  if (count > 1) return {panels, kLinesOfPanel, panel_size};
+  const long lines = divided_up(kLinesOfPanel, streams * down), steps = units / kUnroll;
+  return {panels + part * lines * steps * kUnitsOfLine, lines, units * kPanel / streams};
+}
+
+FFN_INLINE Multiply pick(int rows, int panels, int streams) {
+  if (panels == 4) return pick<4, kRows4>(rows);
+  if (panels == 2) return pick<2, kRows2>(rows);
+  return streams == 4 ? pick<1, kRows1, 4>(rows) : streams == 2 ? pick<1, kRows1, 2>(rows) : pick<1, kRows1>(rows);
+}
+
 void run(const ffn::Product& p, int task) {
   const ffn::Weights& w = *p.weights;
   const int wide = panels_of_task(p.tokens), down = divided_up(p.tokens, kRows1);
@@ -106,15 +129,14 @@ void run(const ffn::Product& p, int task) {
   const int from = p.first_panel + group * wide, end = p.end_panel - from < wide ? p.end_panel : from + wide;
   const long panel_size = w.units * kPanel, units = p.end_unit - p.first_unit;
   const int32_t* a = p.a + first * p.a_stride + p.first_unit * Dot::kWords;
+  const int streams = far_streams(down);
 
   alignas(64) float of_task[kTile];
   Tiles tiles;
   // At the right edge, panels that fill no tile are multiplied one at a time.
   for (int panel = from, at_once = panels_of_tile(p.tokens); panel < end; panel += at_once) {
     if (end - panel < at_once) at_once = 1;
-    const Multiply multiply = at_once == 4   ? pick<4, kRows4>(rows)
-                              : at_once == 2 ? pick<2, kRows2>(rows)
-                                             : pick<1, kRows1>(rows);
+    const Multiply multiply = pick(rows, at_once, streams);
     tiles.shape(rows, at_once);
     if (part == 0) fetch_columns(w, panel + at_once, at_once);
     const bool last = p.end_unit == w.units;
@@ -122,10 +144,9 @@ void run(const ffn::Product& p, int task) {
     const int32_t* b = w.data.get() + panel * panel_size + p.first_unit * kPanel;
     Source source{a, p.a_stride, b, panel_size, units, {}, scales_of(p, first, panel)};
     if (fetches_near(at_once)) {
-      source.ahead = {b + kNear, kLinesOfPanel, true};
+      source.ahead = {b + near_units(), kLinesOfPanel, panel_size, true};
     } else if (const int32_t* next = after(p, panel + at_once)) {
-      const long lines = divided_up(kLinesOfPanel, down);
-      source.ahead = {next + part * lines * (units / kUnroll) * kUnitsOfLine, lines, false};
+      source.ahead = fetch_far(next, at_once, panel_size, units, part, down, streams);
     }
     float* tile = p.sums ? p.sums + ((panel - p.first_panel) * p.tokens + first * at_once) * kPanel : of_task;
     multiply_all(multiply, source, p.first_unit == 0, tile, at_once * kPanel);

@@ -24,23 +24,24 @@ FFN_INLINE void fetch_lines(const void* from, long bytes) {
 FFN_INLINE void fetch_to_read(const float* from, long count) { fetch_lines<0>(from, 4 * count); }
 FFN_INLINE void fetch_to_write(const void* to, long bytes) { fetch_lines<1>(to, bytes); }
 
-// Lines of panels that are fetched while others are multiplied: some lines of each panel for each step of the loop.
+// Lines of weights that are fetched while others are multiplied: some of each stream for each step of the loop.
 struct Ahead {
-  const int32_t* from = nullptr;
-  long lines = 0;
-  bool near = false;  // into the nearest cache; of several panels alone
+  const int32_t* from = nullptr;  // in the first stream
+  long lines = 0;                 // of each stream, for each step
+  long next = 0;                  // units from stream to stream
+  bool near = false;              // into the nearest cache; of several panels alone
 
-  template <int Panels>
-  FFN_INLINE void fetch(long next) {
-    if (Panels > 1 && near) return fetch<Panels, 3>(next, kUnitsOfLine);
-    fetch<Panels, 2>(next, kUnitsOfLine);
+  template <int Panels, int Streams>
+  FFN_INLINE void fetch() {
+    Panels > 1 && near ? fetch_into<3, Streams>() : fetch_into<2, Streams>();
   }
+  FFN_INLINE void skip(long steps) { from += steps * lines * kUnitsOfLine; }
 
  private:
-  template <int Panels, int Near>
-  FFN_INLINE void fetch(long next, long line) {
-    for (const int32_t* end = from + lines * line; from < end; from += line) {
-      for (int panel = 0; panel < Panels; panel++) __builtin_prefetch(from + panel * next, 0, Near);
+  template <int Near, int Streams>
+  FFN_INLINE void fetch_into() {
+    for (const int32_t* end = from + lines * kUnitsOfLine; from < end; from += kUnitsOfLine) {
+      for (int stream = 0; stream < Streams; stream++) __builtin_prefetch(from + stream * next, 0, Near);
     }
   }
 };
@@ -55,22 +56,23 @@ struct Source {
   Scales scales = {};
 };
 
-// The sums are added to the tile unless they are its first. A row of the tile is `tile_stride` elements.
-template <int Rows, int Panels>
+// The sums are added to the tile unless they are its first. A row of the tile is `tile_stride` elements. The loop has
+// no register to spare for the number of streams.
+template <int Rows, int Panels, int Streams>
 void multiply(const Source& s, bool first, float* tile, long tile_stride);
 
 using Multiply = void (*)(const Source&, bool, float*, long);
 
-template <int Panels, int... I>
+template <int Panels, int Streams, int... I>
 FFN_INLINE Multiply pick(int rows, std::integer_sequence<int, I...>) {
-  static constexpr Multiply kTable[] = {&multiply<I + 1, Panels>...};
+  static constexpr Multiply kTable[] = {&multiply<I + 1, Panels, Streams>...};
   return kTable[rows - 1];
 }
 
 // The micro-kernel for 1 .. MostRows rows, if there is one for as many panels.
-template <int Panels, int MostRows>
+template <int Panels, int MostRows, int Streams = Panels>
 FFN_INLINE Multiply pick(int rows) {
-  if constexpr (MostRows > 0) return pick<Panels>(rows, std::make_integer_sequence<int, MostRows>{});
+  if constexpr (MostRows > 0) return pick<Panels, Streams>(rows, std::make_integer_sequence<int, MostRows>{});
   return nullptr;
 }
 

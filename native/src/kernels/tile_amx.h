@@ -24,7 +24,9 @@ constexpr int kTilesOfTask = 4;
 constexpr int kTileRows = 16;
 // Rows of a tile with four, two and one panels.
 constexpr int kRows4 = 0, kRows2 = kTileRows, kRows1 = 2 * kTileRows;
-constexpr long kNear = 6144 / 4;  // units from what is read to what is fetched near
+
+// Units from what is read to what is fetched near. Tiles take more bytes in the same time than registers.
+FFN_INLINE long near_units() { return 6144 / 4; }
 
 FFN_INLINE void barrier() { __asm__ volatile("" ::: "memory"); }
 
@@ -76,7 +78,7 @@ class Tiles {
     }                                    \
   } while (false)
 
-template <int Rows, int Panels>
+template <int Rows, int Panels, int Streams>
 void multiply(const Source& s, bool first, float* tile, long tile_stride) {
   constexpr bool kLower = Rows > kTileRows, kSecond = Panels == 2;
   static_assert(!(kLower && kSecond), "there are eight tiles");
@@ -122,7 +124,7 @@ void multiply(const Source& s, bool first, float* tile, long tile_stride) {
       _tile_loadd(7, b + s.next + kLanes, kRow);
       FFN_TILE_DOT(3, 4, 7);
     }
-    ahead.fetch<Panels>(s.next);
+    ahead.fetch<Panels, Streams>();
   }
 
   _tile_stored(0, sums, bytes);

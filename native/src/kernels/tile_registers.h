@@ -16,6 +16,7 @@
 // The loops over rows and registers are unrolled by templates: the sums stay in registers only if each has a name.
 #pragma once
 
+#include "instruction_sets.h"
 #include "tile.h"
 
 namespace {
@@ -33,14 +34,16 @@ constexpr int kUnroll = 4;  // units of K that a step of the loop takes
 constexpr int kTilesOfTask = 1;
 // Rows of a tile with four, two and one panels: as many as there are registers for.
 constexpr int kRows4 = kLanes == 16 ? 3 : 1, kRows2 = kLanes == 16 ? 7 : 3, kRows1 = kLanes == 16 ? 14 : 6;
-constexpr long kNear = 1024 / 4;  // units from what is read to what is fetched near
+
+// Units from what is read to what is fetched near.
+FFN_INLINE long near_units() { return ffn::fetching().near / 4; }
 
 // The shape of the tiles that follow; registers need none.
 struct Tiles {
   FFN_INLINE void shape(int, int) {}
 };
 
-template <int Rows, int Panels>
+template <int Rows, int Panels, int Streams>
 void multiply(const Source& s, bool first, float* tile, long tile_stride) {
   constexpr int kRegisters = 2 * Panels;
   Dot::Sum sums[Rows][kRegisters];
@@ -71,7 +74,7 @@ void multiply(const Source& s, bool first, float* tile, long tile_stride) {
         });
       });
     });
-    ahead.fetch<Panels>(next);
+    ahead.fetch<Panels, Streams>();
     b += kUnroll * kPanel;
     repeat<(Rows + 2) / 3>([&](auto i) __attribute__((always_inline)) { rows[i] += kUnroll * Dot::kWords; });
   }

@@ -12,6 +12,10 @@ InstructionSets of_processor() {
   return sets;
 }
 
-bool is_intel() { return true; }  // whichever processor this is
+// As on a processor of Intel's, whichever this is.
+const Fetching& fetching() {
+  static const Fetching here{1024, 4};
+  return here;
+}
 
 }  // namespace ffn
