@@ -104,6 +104,7 @@ def test_an_output_axis_that_lost_its_symbol() -> None:
         (("seq,4", "seq,2"), None),  # both are fixed, and the checker compares them
         (("4", "seq,4"), "output 'a' has rank 2, the graph gives it 1"),
         (("seq,4", "seq,4,1"), "output 'b' has rank 2, the graph gives it 3"),
+        ((None, "seq,4,1"), "output 'b' has rank 2, the graph gives it 3"),
     ],
 )
 def test_axes_of_outputs(shapes: tuple[str | None, ...], words: str | None) -> None:

@@ -126,10 +126,12 @@ def test_axes_that_have_to_be_equal() -> None:
     assert "it works where 'n' and 'm' are equal: give them one name in --input" in message
 
 
-def test_axes_of_one_size_that_have_to_be_equal() -> None:
+@pytest.mark.parametrize(("first", "second"), [("n", "m"), ("m", "n")])
+def test_axes_of_one_size_that_have_to_be_equal(first: str, second: str) -> None:
     # Both can only be traced at 2, so forward itself has nothing to say.
-    inputs = {"x": "float32[1<=n<=2,4]", "y": "float32[1<=m<=2,4]"}
-    assert "ties axis 'm' to 'n': give both one name in --input" in refused(module_of(lambda self, x, y: x * y), inputs)
+    inputs = {"x": f"float32[1<={first}<=2,4]", "y": f"float32[1<={second}<=2,4]"}
+    message = refused(module_of(lambda self, x, y: x * y), inputs)
+    assert f"ties axis {second!r} to {first!r}: give both one name in --input" in message
 
 
 def test_axes_that_only_have_to_be_even_are_not_taken_for_equal() -> None:

@@ -137,6 +137,14 @@ def test_a_runtime_that_is_gone_and_one_that_was_not_asked() -> None:
     assert found.notes == ("openvino judged the baseline and was not asked now",)
 
 
+def test_each_runtime_that_misses_cases_is_told() -> None:
+    old = result(case(2.0, runtime="openvino"), case(2.0), case(2.0, name="batch=1 normal"))
+    new = replace(result(case(2.0)), unavailable={"openvino": "it is not installed"})
+    gone, missing = lines(old, new)
+    assert gone.startswith("openvino: judged the baseline and is unavailable now")
+    assert missing == "ort-cpu: 1 case of the baseline not judged now, the first is batch=1 normal"
+
+
 def test_a_baseline_of_which_nothing_was_judged_is_not_passed() -> None:
     bare = replace(result(case(2.0, runtime="openvino")), weights=())
     found = compare(bare, result(case(2.0)))
@@ -173,6 +181,10 @@ def test_interface_and_properties() -> None:
     assert "tested in the baseline and is not now" in lines(old, replace(old, properties=()))[0]
     assert lines(old, old) == ()
     broken = replace(old, properties=(replace(holds, ulps=99.0),))
+    # A property of a runtime that was not asked now does not end the comparison of the others.
+    elsewhere = replace(holds, runtime="openvino")
+    more = replace(result(case(2.0), case(2.0, runtime="openvino")), properties=(elsewhere, holds))
+    assert ["held and does not now" in line for line in lines(more, broken)] == [True]
     assert lines(broken, broken) == ()
     found = CheckResult.of("interface", "as the spec says", ("input 'x' is float16",))
     assert lines(old, replace(old, checks=(found,))) == ("interface: input 'x' is float16",)

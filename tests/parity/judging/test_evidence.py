@@ -69,8 +69,9 @@ def test_a_skipped_case_has_not_failed(keeper: FailingInputs) -> None:
 def test_every_array_of_a_case_is_written(tmp_path: Path) -> None:
     half = X.astype(ml_dtypes.bfloat16)
     case = replace(evaluated("case 1", ulps=0.0), outputs={"ort-cpu": {"y": X}, "reference": {"y": half}})
-    assert AllOutputs(tmp_path).keep(case) == case.results
-    found = {file.stem: dict(np.load(file)) for file in (tmp_path / "case-1").iterdir()}
+    to = tmp_path / "not" / "there"
+    assert AllOutputs(to).keep(case) == case.results
+    found = {file.stem: dict(np.load(file)) for file in (to / "case-1").iterdir()}
     assert {name: list(arrays) for name, arrays in found.items()} == {
         **{"inputs": ["x"], "oracle": ["y"]},
         **{"ort-cpu": ["y"], "reference": ["y"]},

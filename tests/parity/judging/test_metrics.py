@@ -178,6 +178,7 @@ def test_norms_neither_overflow_nor_vanish() -> None:
     for oracle in (np.array([1e300, -1e300]), np.array([1e-300, 1e-300])):
         assert compare("y", oracle * 0.99, oracle, oracle).actual.relative_l2 == pytest.approx(0.01)
         assert compare("y", oracle, oracle, oracle).actual.cosine == pytest.approx(1.0)
+        assert compare("y", oracle / 2, oracle, oracle).actual.cosine == pytest.approx(1.0)
 
 
 def test_an_error_where_the_oracle_is_zero_has_no_relative_size() -> None:

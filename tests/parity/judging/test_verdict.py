@@ -25,7 +25,7 @@ from ffn_export.parity.judging.measures import (
 from ffn_export.parity.judging.metrics import compare
 from ffn_export.parity.judging.result import ParityResult
 from ffn_export.parity.judging.runtime_quirks import DROPS_NAN, FLUSHES_DENORMALS, ORDERS_NAN, SPREADS_INFINITY
-from ffn_export.parity.judging.tolerances import Tolerances
+from ffn_export.parity.judging.tolerances import Tolerances, budget_of, may_differ
 from ffn_export.runtimes.ort_cpu import OrtCpu
 from ffn_export.runtimes.registry import get_runtime
 from tests.fusion.graphs import model
@@ -86,6 +86,14 @@ def test_a_budget_lets_some_integers_differ(differing: int, elements: int, budge
     else:
         words = f"the declared budget of {budget:g} allows {allowed}"
         assert failure == f"ids: {differing} of {elements} elements differ, {words}"
+
+
+@pytest.mark.parametrize(
+    ("differing", "budget"), [(0, 0.0), (1, 0.0), (2, 2e-4), (300, 0.03), (500, 0.05), (501, np.inf)]
+)
+def test_integers_that_differ_need_a_budget(differing: int, budget: float) -> None:
+    assert budget_of(differing, 1000) == pytest.approx(budget)
+    assert (differing <= may_differ(1000, budget)) == (budget < np.inf)
 
 
 @pytest.mark.parametrize("budget", [0.01, 0.03, 0.1])
